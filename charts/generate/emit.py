@@ -14,6 +14,9 @@ from charts.generate.joined import Joined
 from charts.generate.switches import (
     CERTIFICATES,
     IMAGE,
+    INTERVAL,
+    METRICS,
+    METRICS_PORT,
     NAMESPACE,
     PORT,
     PRIORITY_CLASS,
@@ -46,6 +49,9 @@ _VALUES: Final[dict[object, str]] = {
     REPLICAS: ".Values.replicas",
     PRIORITY_CLASS: ".Values.priorityClassName",
     CERTIFICATES: ".Values.webhooks.certificateSecret",
+    METRICS: ".Values.monitoring.endpoint",
+    INTERVAL: ".Values.monitoring.interval",
+    METRICS_PORT: ".Values.monitoring.port",
 }
 """The expression for each placeholder of one value."""
 

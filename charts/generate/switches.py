@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Final
 
+from kaiwo.install.monitoring_options import MonitoringOptions
 from kaiwo.install.pod_options import PodOptions
 from kaiwo.install.render import PARTS, InstallOptions, Part, render
 from kaiwo.install.restrictions import RESTRICTIONS
@@ -33,7 +34,10 @@ SCHEDULER_IMAGE: Final = "placeholder/of/the/scheduler"
 PRIORITY_CLASS: Final = "placeholder-of-the-priority"
 PULL_SECRET: Final = "placeholder-of-the-registry"  # noqa: S105  a name
 CERTIFICATES: Final = "placeholder-of-the-certificates"
+METRICS: Final = "http://placeholder-of-the-metrics"
+INTERVAL: Final = "placeholder-of-the-interval"
 REPLICAS: Final = 90917
+METRICS_PORT: Final = 60918
 PORT: Final = 60917
 """What is rendered where a template has a value of the user."""
 
@@ -133,6 +137,7 @@ def switches() -> tuple[Switch, ...]:
         Switch("priorityClassName", ".Values.priorityClassName", default=True),
         Switch("imagePullSecrets", ".Values.imagePullSecrets"),
         Switch("networkPolicy", ".Values.networkPolicy.enabled"),
+        Switch("monitoring.endpoint", ".Values.monitoring.endpoint"),
         *WEBHOOKS,
     )
 
@@ -207,6 +212,9 @@ def rendered(choice: frozenset[str]) -> Iterator[Rendered]:
             image_pull_secrets=(PULL_SECRET,) if "imagePullSecrets" in choice else (),
         ),
         network_policy="networkPolicy" in choice,
+        monitoring=MonitoringOptions(METRICS, INTERVAL, METRICS_PORT)
+        if "monitoring.endpoint" in choice
+        else None,
         api_server_ports=(PORT,),
         allowed_plugins=(ALLOWED,) if "pluginsAllowed" in choice else None,
         webhooks=_webhooks(choice),

@@ -13,6 +13,7 @@ from kaiwo.api.installation import SYSTEM_NAMESPACE
 from kaiwo.api.scalars import SUBDOMAIN
 from kaiwo.host.settings import MOST_NAMESPACES
 from kaiwo.install.deployment import PRIORITY_CLASS
+from kaiwo.install.monitoring_options import INTERVAL, PORT
 from kaiwo.install.network_policy import API_SERVER_PORTS
 from kaiwo.install.render import OPERATOR_IMAGE, REPLICAS, SCHEDULER_IMAGE
 from kaiwo.install.restrictions import RESTRICTIONS
@@ -175,6 +176,28 @@ def values(resources: Mapping[str, Any]) -> tuple[Value, ...]:
             "Set spec.user of workloads to the authenticated user, check it, or take any (off). Needs "
             "webhooks.enabled.",
             "--identity",
+        ),
+        Value(
+            "monitoring.endpoint",
+            "",
+            _string("^$|^https?://"),
+            "URL of a Prometheus server, or of Prometheus text, from which the use of GPUs is read. Empty: "
+            "it is not read.",
+            "--monitoring-endpoint",
+        ),
+        Value(
+            "monitoring.interval",
+            INTERVAL,
+            _string("^([0-9]+(s|m|h))+$"),
+            "How often it is read.",
+            "--monitoring-interval",
+        ),
+        Value(
+            "monitoring.port",
+            PORT,
+            {"type": "integer", "minimum": 1, "maximum": 65535},
+            "Where its processes listen; not the port of a Service. For networkPolicy.",
+            "--monitoring-port",
         ),
         Value(
             "networkPolicy.enabled",

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from kaiwo.cli.failures import USAGE, Failure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from kaiwo.install.monitoring_options import MonitoringOptions
     from kaiwo.install.pod_options import PodOptions
     from kaiwo.install.render import InstallOptions
     from kaiwo.install.webhooks import Identity, WebhookOptions
@@ -148,6 +150,39 @@ def webhook_options(
     if certificates is not None and (problem := _problem(certificates)):
         raise Failure(f"--webhook-certificates: {problem}", "give the name of a Secret", code=USAGE)
     return WebhookOptions(enforce, identity or "off", certificates or "")
+
+
+def monitoring_options(
+    endpoint: str | None, interval: str | None, port: int | None
+) -> MonitoringOptions | None:
+    """Where the operator reads the use of GPUs; None for not at all.
+
+    Raises:
+        Failure: a value cannot be used, or has no use.
+    """
+    from kaiwo.host import settings
+    from kaiwo.install.monitoring_options import INTERVAL, PORT, MonitoringOptions
+
+    if endpoint is None:
+        for option, value in (("--monitoring-interval", interval), ("--monitoring-port", port)):
+            if value is not None:
+                raise Failure(
+                    f"{option} needs --monitoring-endpoint", "add --monitoring-endpoint", code=USAGE
+                )
+        return None
+    given = {
+        "--monitoring-endpoint": ("RESOURCE_MONITORING_METRICS_ENDPOINT", endpoint),
+        "--monitoring-interval": ("RESOURCE_MONITORING_POLLING_INTERVAL", interval or INTERVAL),
+    }
+    found = None
+    for option, (variable, value) in given.items():
+        try:
+            settings.load(environ={variable: value})
+            found = found or urlsplit(endpoint).port
+        except ValueError as error:
+            text = str(error).replace(f"environment: {variable}", option)
+            raise Failure(text, "write for example http://prometheus:9090 and 30s", code=USAGE) from None
+    return MonitoringOptions(endpoint, interval or INTERVAL, port or found or PORT)
 
 
 def _problem(name: str) -> str | None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from kaiwo.api.installation import head
+from kaiwo.api.installation import OPERATOR, head
 from kaiwo.install.rendered_manifest import RenderedManifest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from kaiwo.engine.resource import Object
+    from kaiwo.install.monitoring_options import MonitoringOptions
 
 API_SERVER_PORTS: Final = (443, 6443)
 """Where most API servers listen. A policy sees the port of the server, not that of its Service."""
@@ -19,7 +20,10 @@ _DNS: Final = 53  # some managed clusters name their API server by a host name
 
 
 def network_policies(
-    manifests: Iterable[RenderedManifest], installation: str, api_server_ports: Sequence[int]
+    manifests: Iterable[RenderedManifest],
+    installation: str,
+    api_server_ports: Sequence[int],
+    monitoring: MonitoringOptions | None = None,
 ) -> list[RenderedManifest]:
     """A NetworkPolicy for each Deployment: in to its ports, out to the API server and to DNS.
 
@@ -30,6 +34,7 @@ def network_policies(
         manifests: rendered objects; those that are no Deployment are passed over.
         installation: the namespace of the installation.
         api_server_ports: ports at which the API server's processes listen.
+        monitoring: where the operator reads the use of GPUs; None for not at all.
     """
     found = []
     for deployment in (one.obj for one in manifests if one.obj["kind"] == "Deployment"):
@@ -51,6 +56,7 @@ def network_policies(
             "egress": [
                 {"ports": [_port(port) for port in api_server_ports]},
                 {"ports": [_port(_DNS, "UDP"), _port(_DNS)]},
+                *([{"ports": [_port(monitoring.port)]}] if monitoring and name == OPERATOR else []),
             ],
         }
         found.append(RenderedManifest(policy))

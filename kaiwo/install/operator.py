@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from kaiwo.api.config_names import WATCH_VARIABLE
 from kaiwo.api.installation import OPERATOR
 from kaiwo.install.deployment import deployment, probe, resources
+from kaiwo.install.monitoring_options import monitoring_variables
 from kaiwo.install.webhooks import CERTIFICATES, PORT, PORT_NAME, webhook_variables
 from kaiwo.plugin.claims import own_distribution
 from kaiwo.plugin.commands import Command
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kaiwo.engine.resource import Object
+    from kaiwo.install.monitoring_options import MonitoringOptions
     from kaiwo.install.rendered_manifest import RenderedManifest
     from kaiwo.install.webhooks import WebhookOptions
     from kaiwo.plugin.registry import Plugins
@@ -32,6 +34,7 @@ def operator_deployment(
     replicas: int,
     webhooks: WebhookOptions | None = None,
     allowed: Sequence[str] | None = None,
+    monitoring: MonitoringOptions | None = None,
 ) -> list[RenderedManifest]:
     """The operator, with the list of plugins that its roles and the CRDs were rendered for.
 
@@ -43,6 +46,7 @@ def operator_deployment(
         replicas: number of pods.
         webhooks: what the webhooks do; None for none.
         allowed: the plugins that may be imported, see `kaiwo.plugin.allow_list`; None for no such list.
+        monitoring: where the use of GPUs is read; None for not at all.
     """
     container: Object = {
         "name": "operator",
@@ -68,6 +72,7 @@ def operator_deployment(
                 else []
             ),
             *(webhook_variables(webhooks) if webhooks else []),
+            *(monitoring_variables(monitoring) if monitoring else []),
         ],
         "ports": [{"name": "metrics", "containerPort": _PORT, "protocol": "TCP"}],
         "livenessProbe": probe("/healthz", "metrics", period=10),

@@ -21,6 +21,7 @@ from kaiwo.install.write_policy import write_policy
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from kaiwo.install.monitoring_options import MonitoringOptions
     from kaiwo.install.rendered_manifest import RenderedManifest
     from kaiwo.install.restrictions import Restriction
     from kaiwo.plugin.registry import Plugins
@@ -57,6 +58,7 @@ class InstallOptions:
         pods: what is the same in the pods of operator and scheduler.
         network_policy: whether NetworkPolicies limit what operator and scheduler reach, and who reaches them.
         allowed_plugins: the plugins that the operator may import; None for no such list.
+        monitoring: where the operator reads the use of GPUs; None for not at all.
         api_server_ports: ports at which the API server's processes listen, for NetworkPolicies.
     """
 
@@ -71,6 +73,7 @@ class InstallOptions:
     webhooks: WebhookOptions | None = None
     pods: PodOptions = field(default_factory=PodOptions)
     network_policy: bool = False
+    monitoring: MonitoringOptions | None = None
     api_server_ports: tuple[int, ...] = API_SERVER_PORTS
     allowed_plugins: tuple[str, ...] | None = None
 
@@ -103,6 +106,7 @@ def render(parts: Iterable[Part], plugins: Plugins, installation: InstallOptions
             replicas=installation.replicas,
             webhooks=webhooks,
             allowed=installation.allowed_plugins,
+            monitoring=installation.monitoring,
         )
         if webhooks:
             found += webhook_objects(plugins, where, installation.workload_namespaces, webhooks)
@@ -112,5 +116,5 @@ def render(parts: Iterable[Part], plugins: Plugins, installation: InstallOptions
         )
     found = with_pod_options(found, installation.pods)
     if installation.network_policy:
-        found += network_policies(found, where, installation.api_server_ports)
+        found += network_policies(found, where, installation.api_server_ports, installation.monitoring)
     return found

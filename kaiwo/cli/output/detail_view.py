@@ -18,6 +18,7 @@ from kaiwo.client import workload_fields
 from kaiwo.client.kinds import SHORT
 from kaiwo.engine.timestamps import parse_time
 from kaiwo.workload.diagnosis.evidence import event_time
+from kaiwo.workload.monitoring.advice import gpu_use, right_sizing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -67,6 +68,8 @@ def _head(workload: Object, now: datetime) -> None:
         ("User", workload_fields.user(workload)),
         ("Queue", workload_fields.queue(workload)),
         ("GPUs", _gpus(workload)),
+        ("GPU use", gpu_use(status)),
+        ("Advice", right_sizing(status, now)),
         ("Created", _time(metadata.get("creationTimestamp"), now)),
         ("Started", _time(status.get("startTime"), now)),
         ("Completed", _time(status.get("completionTime"), now)),

@@ -10,6 +10,7 @@ from kaiwo.workload.diagnosis.chain import chain
 from kaiwo.workload.diagnosis.model import DiagnosedCause, Diagnosis, DiagnosisFacts
 from kaiwo.workload.diagnosis.next_commands import next_command
 from kaiwo.workload.json_access import lenient_map, lenient_text, name_of
+from kaiwo.workload.monitoring.advice import with_basis
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -61,6 +62,8 @@ def diagnose(facts: DiagnosisFacts) -> Diagnosis:
         if rule is _LAST_THAT_EXPLAINS and not found:
             found |= {(cause.code, cause.rule): cause for cause in status.recorded(facts)}
     causes = [_with_command(cause, facts) for cause in found.values()] or [_with_command(UNKNOWN, facts)]
+    if advice := with_basis(facts.status, facts.now):
+        causes[0] = replace(causes[0], evidence=(*causes[0].evidence, advice))
     trouble = [cause for cause in causes[1:] if cause.state != "ok"]
     return Diagnosis(causes[0], tuple(trouble), chain(facts))
 

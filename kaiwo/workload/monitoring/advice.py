@@ -33,6 +33,22 @@ def right_sizing(status: Object, now: datetime) -> str:
     return f"asked for {gpus} GPU{'s' * (gpus > 1)}, used at most {used} over {_span(until - since)}"
 
 
+def gpu_use(status: Object) -> str:
+    """How GPUs and their memory are used by the status of a workload, empty where that is not known."""
+    found = lenient_map(status.get("utilization"))
+    percent, memory = _count(found.get("percent")), _count(found.get("memoryPercent"))
+    parts = [] if percent is None else [f"{percent} %"]
+    parts += [] if memory is None else [f"memory {memory} %"]
+    return ", ".join(parts)
+
+
+def with_basis(status: Object, now: datetime) -> str:
+    """The same sentence with what it is based on."""
+    advice = right_sizing(status, now)
+    since = lenient_map(status.get("utilization")).get("observedSince")
+    return advice and f"{advice} (most GPUs used in one reading of the metrics since {since})"
+
+
 def _count(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 

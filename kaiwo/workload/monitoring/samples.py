@@ -121,7 +121,7 @@ class Samples:
         namespace, pod = owner_of(utilization, labels)
         if not namespace or not pod:
             return
-        gpu: tuple[object, ...] = tuple(labels.get(name, "") for name in utilization.gpu_labels)
+        gpu: tuple[object, ...] = tuple([labels.get(name, "") for name in utilization.gpu_labels])
         if not any(gpu):
             if meaning.field != "use":
                 return

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kaiwo.api.conditions import merge_conditions
 from kaiwo.api.resolved_config import ResolvedConfig
 from kaiwo.plugin.vendors import Utilization
-from kaiwo.workload.monitoring.advice import right_sizing
+from kaiwo.workload.monitoring.advice import gpu_use, right_sizing, with_basis
 from kaiwo.workload.monitoring.history import GpuUse, History, longest_gap
 from kaiwo.workload.monitoring.reading import GpuPod, gpu_pod, read_gpus, settling_time
 from kaiwo.workload.monitoring.samples import Meaning, Samples
@@ -459,7 +459,12 @@ def test_advice_names_what_was_used_and_for_how_long() -> None:
         == "asked for 8 GPUs, used at most 2 over 99 min"
     )
     assert right_sizing({**it.status, "completionTime": "2026-11-22T11:30:00Z"}, it.now).endswith("over 2 h")
+    assert with_basis(it.status, it.now) == (
+        "asked for 8 GPUs, used at most 2 over 6 h "
+        "(most GPUs used in one reading of the metrics since 2026-11-22T09:00:30Z)"
+    )
+    assert gpu_use(it.status) == "22 %"
     it.run(1, (90, 90, 90, 90))
     assert right_sizing(it.status, it.now) == ""
     for odd in ({}, {"utilization": 5}, {"utilization": {"gpus": "8", "mostGpusUsed": None}}):
-        assert right_sizing(odd, it.now) == ""
+        assert (right_sizing(odd, it.now), with_basis(odd, it.now), gpu_use(odd)) == ("", "", "")
