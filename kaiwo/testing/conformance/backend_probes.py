@@ -347,8 +347,8 @@ def _fault_of_outcome(outcome: Outcome) -> str:
     if outcome.status not in _STATUS_WORDS:
         return f"returned the status {outcome.status!r}, expected one of {', '.join(sorted(_STATUS_WORDS))}"
     # A child's own reason is passed on as it is.
-    if not isinstance(outcome.reason, str) or not outcome.reason.strip():
-        return f"returned the reason {outcome.reason!r}, expected a word"
+    if not str(outcome.reason or "").strip():
+        return "returned no reason, expected a word"
     return _fault_of_message(outcome.message)
 
 
