@@ -225,7 +225,7 @@ class Cluster:
 
 
 @pytest.fixture(scope="module")
-def sandbox(control_plane: Sandbox, installed: Any, crds: Any) -> Iterator[Sandbox]:
+def sandbox(control_plane: Sandbox, crds: Any) -> Iterator[Sandbox]:
     """The control plane with the fields of the new plugins, and a node with GPUs of the new vendor."""
     definitions = list(crds.values())
     for crd in definitions:
