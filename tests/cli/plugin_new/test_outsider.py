@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from kaiwo.api.crds import render_crds
 from kaiwo.cli.plugin_scaffold.names import KINDS
+from kaiwo.plugin.loader import load as load_plugins
 from kaiwo.testing.operator import OperatorProcess
 from kaiwo_sandbox import nodes
 
@@ -223,7 +225,7 @@ class Cluster:
 
 
 @pytest.fixture(scope="module")
-def sandbox(control_plane: Sandbox, installed: Any, crds: Any) -> Iterator[Sandbox]:
+def sandbox(control_plane: Sandbox, crds: Any) -> Iterator[Sandbox]:
     """The control plane with the fields of the new plugins, and a node with GPUs of the new vendor."""
     definitions = list(crds.values())
     for crd in definitions:
@@ -233,7 +235,8 @@ def sandbox(control_plane: Sandbox, installed: Any, crds: Any) -> Iterator[Sandb
     control_plane.add_node(nodes.node("acme-1", extended={"acme-vendor.example.com/gpu": 8}))
     yield control_plane
     control_plane.api.request("DELETE", "/api/v1/nodes/acme-1")
-    for crd in installed.crds(**installed.selected()).values():
+    loaded = load_plugins()  # what other tests expect: the fields of all plugins of the repository
+    for crd in render_crds(loaded.fields(), loaded.settings_models(), kinds=loaded.kinds()):
         control_plane.api.apply(f"{CRDS}/{crd['metadata']['name']}", crd)
 
 
