@@ -72,7 +72,7 @@ def download(
         source: the source, with a downloader.
         items: items as users write them.
         secrets: values of Secrets that the items refer to: name, then key.
-        folder: an empty folder that stands for the data volume.
+        folder: a folder that stands for the data volume; it is made where there is none.
         settings: settings of the plugin, for a source that names their model; the defaults without.
         retry_seconds: how long a transient failure is tried again; a pod does it for three minutes.
 
@@ -83,6 +83,7 @@ def download(
     found = next(iter(entry_points(group="console_scripts", name=PROGRAM)), None)
     if found is None:
         raise AssertionError(f"{PROGRAM} is not installed; pip install 'kaiwo[download]'")
+    folder.mkdir(parents=True, exist_ok=True)
     key = item_key(source.path)
     chosen = settings if settings is not None else source.settings() if source.settings else None
     with tempfile.TemporaryDirectory(prefix="kaiwo-secrets-") as mounted:

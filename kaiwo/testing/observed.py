@@ -110,6 +110,7 @@ def transition(
     namespace: str = "default",
     name: str = "train",
     at: datetime = NOW,
+    **more: Any,
 ) -> Transition:
-    """A change of a workload's status, as transition listeners get it."""
-    return Transition(kind, namespace, name, UID, before, after, reason, message, at)
+    """A change of a workload's status, as transition listeners get it; `more` are its other fields."""
+    return Transition(kind, namespace, name, UID, before, after, reason, message, at, **more)

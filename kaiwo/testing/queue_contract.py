@@ -42,6 +42,7 @@ def assert_queue_contract(
     objects: Mapping[Resource, Sequence[Object]] | None = None,
     children: Sequence[tuple[Object, str]] = (),
     settings: BaseModel | None = None,
+    default_queue: str = "default",
 ) -> None:
     """Check a queue system with workloads that it can queue.
 
@@ -55,6 +56,7 @@ def assert_queue_contract(
         objects: objects of the kinds in ``reads``, as far as they are needed.
         children: live children, each with the state of its admission (``admitted``).
         settings: settings of the plugin; the defaults without.
+        default_queue: the default queue of KaiwoConfig.
 
     Raises:
         AssertionError: what does not hold, with the workload's name.
@@ -62,10 +64,10 @@ def assert_queue_contract(
     require(workloads, "give at least one workload")
     chosen = settings if settings is not None else queue.settings() if queue.settings else None
     known = {kind: tuple((objects or {}).get(kind, ())) for kind in queue.reads}
-    facts = QueueFacts(known, "default", chosen, now=NOW)
-    nothing = QueueFacts({}, "default", chosen, frozenset(queue.reads), now=None)
+    facts = QueueFacts(known, default_queue, chosen, now=NOW)
+    nothing = QueueFacts({}, default_queue, chosen, frozenset(queue.reads), now=None)
     empty = {"metadata": {"name": "empty", "namespace": "default", "uid": "uid-of-empty"}}
-    odd = QueueFacts(dict.fromkeys(queue.reads, (empty,)), "default", chosen, now=NOW)
+    odd = QueueFacts(dict.fromkeys(queue.reads, (empty,)), default_queue, chosen, now=NOW)
     for given in workloads:
         workload = Workload.from_object(given)
         for less in (nothing, odd):

@@ -345,6 +345,25 @@ def test_two_installations_share_no_object(cli: Cli) -> None:
     assert not one & other
 
 
+def test_monitoring_selects_the_pods_of_the_operator(cli: Cli) -> None:
+    """A PodMonitor that selects nothing, or a port that does not exist, would go unnoticed."""
+    monitor, alerts, board = documents(cli("manifests", "monitoring", "--namespace", "ops").out)
+    (operator,) = (
+        each
+        for each in documents(cli("manifests", "operator", "--namespace", "ops").out)
+        if each["kind"] == "Deployment"
+    )
+    pods = operator["spec"]["template"]
+    wanted = monitor["spec"]["selector"]["matchLabels"].items()
+    assert wanted <= pods["metadata"]["labels"].items()
+    ports = {port["name"] for port in pods["spec"]["containers"][0]["ports"]}
+    assert {end["port"] for end in monitor["spec"]["podMetricsEndpoints"]} <= ports
+    assert {each["metadata"]["namespace"] for each in (monitor, alerts, board)} == {"ops"}
+    assert alerts["spec"]["groups"][0]["rules"]
+    (text,) = board["data"].values()
+    assert json.loads(text)["panels"]
+
+
 def test_what_an_uninstallation_deletes_can_be_read(cli: Cli) -> None:
     """All that is installed but the namespace and the CRDs, and the programs' records; programs first."""
     options = ("--namespace", "ops", "--watch-namespace", "team", "--network-policy")
@@ -368,6 +387,7 @@ def test_what_an_uninstallation_deletes_can_be_read(cli: Cli) -> None:
     ("args", "message"),
     [
         (("uninstall", "rbac"), "the part uninstall is printed alone"),
+        (("monitoring", "operator"), "the part monitoring is printed alone"),
         (("--namespace", "Ops_1"), "--namespace: "),
         (("--image", "not an image"), "--image: expected the name of an image, got 'not an image'"),
         (("--scheduler-image", ""), "--scheduler-image: expected the name of an image, got ''"),

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import textwrap
 import zipfile
 from pathlib import Path
 from typing import NamedTuple
@@ -78,7 +79,8 @@ class Reader:
         assert path.exists() == (block.action != "Write"), f"{block.file} is written twice, or does not exist"
         before = path.read_text(encoding="utf-8") if path.exists() else ""
         if block.action == "has":
-            assert block.text in before, f"{block.file} does not have:\n{block.text}"
+            found = (textwrap.indent(block.text, " " * depth) in before for depth in (0, 4, 8, 12))
+            assert any(found), f"{block.file} does not have, at any indentation:\n{block.text}"
             return
         path.write_text(before + block.text, encoding="utf-8")
 
@@ -133,7 +135,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_the_guide_works_from_top_to_bottom(directory: Path) -> None:
     """Files, commands and their output; in the end there is a plugin of each kind of the scaffold."""
     sections = re.findall(r"^## \d\. .*$", GUIDE, flags=re.MULTILINE)

@@ -94,6 +94,7 @@ def job(**metadata: Any) -> Any:
         pytest.param(None, None, "nothing", id="both gone"),
         pytest.param(None, USERS, "nothing", id="a user's KaiwoJob"),
         pytest.param(None, Adopter("kaiwo-uid", "job-uid", deleting=True), "nothing", id="deleted already"),
+        pytest.param(None, Adopter("kaiwo-uid", "job-uid", ended=True), "nothing", id="ended by Kaiwo"),
         pytest.param(
             JOB, Adopter("kaiwo-uid", "job-uid", deleting=True), "nothing", id="the workload goes first"
         ),

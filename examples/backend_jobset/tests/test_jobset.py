@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 import kaiwo_gpu_amd.plugin
 from kaiwo import testing
@@ -53,9 +54,10 @@ def test_the_jobset_is_the_expected_one(name: str, workload: dict[str, Any]) -> 
 
 
 def test_the_backend_keeps_the_contract() -> None:
-    """What the host relies on holds for generated and embedded JobSets."""
+    """What the host relies on holds for generated and embedded JobSets, which match their CRD."""
     workloads = [testing.job(jobSet={}), GENERATED, EMBEDDED]
-    testing.assert_backend_contract(BACKEND, workloads, vendors=LOADED.vendors, nodes=NODES)
+    crd = yaml.safe_load((GOLDEN.parent / "jobset_crd.yaml").read_text(encoding="utf-8"))
+    testing.assert_backend_contract(BACKEND, workloads, vendors=LOADED.vendors, nodes=NODES, crds=[crd])
 
 
 @pytest.mark.parametrize(

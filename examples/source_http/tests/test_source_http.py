@@ -76,6 +76,14 @@ def test_the_source_keeps_the_contract() -> None:
     testing.assert_source_contract(source, valid=[ITEM, {**ITEM, "sha256": "0" * 64}], invalid=BAD)
 
 
+def test_a_file_is_fetched_and_checked(web: str, tmp_path: Path) -> None:
+    """By the real download program, of items as users write them."""
+    (source,) = testing.plugins(plugin).sources
+    assert testing.download(source, items(web), folder=tmp_path / "right").files == {"in/tiny.bin": CONTENT}
+    wrong = testing.download(source, items(web, sha256="0" * 64), folder=tmp_path / "wrong")
+    assert (wrong.code, wrong.files) == (4, {}), wrong.log
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 class TestInstalled:

@@ -35,6 +35,9 @@ PARTS = ("all", "crds", "rbac", "operator", "scheduler")
 UNINSTALL = "uninstall"
 """Prints what an uninstallation deletes, in place of parts."""
 
+MONITORING = "monitoring"
+"""Prints what the Prometheus operator and Grafana read, in place of parts: most clusters lack its CRDs."""
+
 _COLUMNS = [
     kit.Column("KIND", lambda obj: str(obj["kind"])),
     kit.Column("NAMESPACE", lambda obj: str(obj["metadata"].get("namespace", ""))),
@@ -51,8 +54,8 @@ _UNINSTALL_NOTE = """\
 @click.argument(
     "parts",
     nargs=-1,
-    type=click.Choice([*PARTS, UNINSTALL]),
-    metavar="[all|crds|rbac|operator|scheduler]... | uninstall",
+    type=click.Choice([*PARTS, MONITORING, UNINSTALL]),
+    metavar="[all|crds|rbac|operator|scheduler]... | monitoring | uninstall",
 )
 @click.option("--plugins", "names", metavar="NAMES", help="Render for these plugins only, comma-separated.")
 @click.option(
@@ -207,7 +210,8 @@ def manifests(
 
     Roles hold what the chosen plugins need and nothing else, and the operator loads those plugins. Without
     names of parts everything is printed. The part uninstall prints the objects that kaiwo uninstall deletes
-    of such an installation, in that order.
+    of such an installation, in that order. The part monitoring prints a PodMonitor and a PrometheusRule for
+    the Prometheus operator, and a ConfigMap with a Grafana dashboard.
 
     A field that was once installed must stay, or the API server drops its values from live objects: on an
     upgrade, or with other plugins than before, give --from-cluster or --previous.
@@ -215,8 +219,7 @@ def manifests(
     from kaiwo.install.render import PARTS as RENDERED
     from kaiwo.install.render import REPLICAS
 
-    if UNINSTALL in parts and len(set(parts)) > 1:
-        raise Failure("the part uninstall is printed alone", "kaiwo manifests uninstall", code=USAGE)
+    _require_alone(parts)
     chosen = set(PARTS[1:]) if not parts or "all" in parts else set(parts)
     _require_use(chosen, previous, from_cluster=from_cluster)
     installation = replace(
@@ -230,6 +233,9 @@ def manifests(
         webhooks=webhook_options(webhooks, enforce_gpu_workloads, identity, webhook_certificates),
         monitoring=monitoring_options(monitoring_endpoint, monitoring_interval, monitoring_port),
     )
+    if MONITORING in parts:
+        _print_monitoring(installation.namespace)
+        return
     if UNINSTALL in parts:
         _print_uninstall(_plugins(names), installation)
         return
@@ -257,6 +263,17 @@ def manifests(
             _print(crds, rest)
         case _:
             kit.emit([*crds, *(manifest.obj for manifest in rest)], _COLUMNS)
+
+
+def _require_alone(parts: Sequence[str]) -> None:
+    """Parts that are printed in place of all others.
+
+    Raises:
+        Failure: one of them stands beside another part.
+    """
+    for alone in (UNINSTALL, MONITORING):
+        if alone in parts and len(set(parts)) > 1:
+            raise Failure(f"the part {alone} is printed alone", f"kaiwo manifests {alone}", code=USAGE)
 
 
 def _require_use(chosen: set[str], previous: str | None, *, from_cluster: bool) -> None:
@@ -305,6 +322,17 @@ def _render(parts: Sequence[str], loaded: Plugins, installation: InstallOptions)
 
     known: list[Part] = [part for part in RENDERED if part in parts]
     return render(known, loaded, installation)
+
+
+def _print_monitoring(namespace: str) -> None:
+    from kaiwo.cli.output.serialization import to_yaml
+    from kaiwo.install.monitoring.objects import monitoring_objects
+
+    found = monitoring_objects(namespace)
+    if kit.settings().output not in (None, "yaml"):
+        kit.emit(found, _COLUMNS)
+        return
+    click.echo(to_yaml(found, documents=True), nl=False)
 
 
 def _print_uninstall(loaded: Plugins, installation: InstallOptions) -> None:

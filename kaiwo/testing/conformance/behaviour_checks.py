@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from kaiwo.testing.conformance.results import CheckInput
 
-IMPORT_SECONDS: Final = 0.25
+IMPORT_SECONDS: Final = 0.5
 """CPU that importing a plugin's module may take; a good one takes a few milliseconds."""
 
 _FOR_HOOKS: Final = {"annotated_types", "pydantic", "pydantic_core", "typing_extensions", "typing_inspection"}

@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
+from kaiwo import testing
 from kaiwo.api.workload import Workload
 from kaiwo.engine.resource import NAMESPACE, Resource
 from kaiwo.plugin.facts import Blocked
 from kaiwo.plugin.queues import Admission, QueueAssignment, QueueFacts
 from kaiwo.testing import job
-from kaiwo_kueue import kinds
+from kaiwo_kueue import kinds, plugin
 from kaiwo_kueue.admission import admission, is_over
 from kaiwo_kueue.queue_assignment import assign, manages
 from kaiwo_kueue.settings import KueueSettings
@@ -51,6 +52,15 @@ def facts(**changes: Any) -> QueueFacts:
 def ask(around: QueueFacts, **spec: Any) -> QueueAssignment | Blocked:
     """Ask for a job with that spec."""
     return assign(Workload.from_object(job(**spec)), around)
+
+
+def test_the_queue_system_keeps_the_contract() -> None:
+    """Pure, total, with labels that an object can have; a child that Kueue has not seen is not admitted."""
+    queue = testing.plugins(plugin).queue_system
+    assert queue is not None
+    testing.assert_queue_contract(
+        queue, [job(), job(clusterQueue="kaiwo")], objects=facts().objects, default_queue="kaiwo"
+    )
 
 
 def test_a_default_queue_that_only_the_status_lists_can_be_used() -> None:

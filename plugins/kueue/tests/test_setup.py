@@ -27,12 +27,16 @@ GPU_NODE = node(
 )
 
 
-def plan(vendors: tuple[GpuVendor, ...], *nodes: Any, live: Any = None, kueue: bool = True) -> SetupPlan:
-    """The set-up for some nodes."""
+def plan(
+    vendors: tuple[GpuVendor, ...], *nodes: Any, live: Any = None, kueue: bool = True, **config: Any
+) -> SetupPlan:
+    """The set-up for some nodes, with a KaiwoConfig."""
     objects: dict[Any, Any] = {QUEUE_CONFIG: () if live is None else (live,)}
     if kueue:
         objects |= {RESOURCE_FLAVOR: (), CLUSTER_QUEUE: ()}
-    return plan_setup(SetupFacts(tuple(nodes), vendors, ResolvedConfig.defaults(), objects))
+    return plan_setup(
+        SetupFacts(tuple(nodes), vendors, ResolvedConfig.from_object({"spec": config}), objects)
+    )
 
 
 def written(spec: Any, manager: str) -> Any:
@@ -91,3 +95,17 @@ def test_what_is_missing_is_said(vendors: tuple[GpuVendor, ...]) -> None:
     bad = plan(vendors, GPU_NODE, live=written({"clusterQueues": "x"}, "kubectl"))
     assert bad.changes == ()
     assert "clusterQueues" in bad.notes[-1]
+
+
+def test_the_topology_that_kaiwoconfig_names_is_shown(vendors: tuple[GpuVendor, ...]) -> None:
+    """With the levels that the nodes have now; the discovered flavors refer to it."""
+    host = {"kubernetes.io/hostname": "gpu-1", "kaiwo/topology-rack": "r1"}
+    placed = {
+        **GPU_NODE,
+        "metadata": {**GPU_NODE["metadata"], "labels": GPU_NODE["metadata"]["labels"] | host},
+    }
+    found = plan(vendors, placed, defaultTopologyName="halls")
+    after = {one.resource.kind: one.after for one in found.changes}
+    levels = [{"nodeLabel": "kaiwo/topology-rack"}, {"nodeLabel": "kubernetes.io/hostname"}]
+    assert after["Topology"] == {"levels": levels}
+    assert after["ResourceFlavor"]["topologyName"] == "halls"

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import ValidationError
 
+from kaiwo import testing
+from kaiwo_notify import plugin
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -57,3 +60,11 @@ def test_by_default_what_went_wrong_is_reported(parsed: Callable[..., Any]) -> N
     assert settings.sinks[0].rules.statuses == ("FAILED", "ERROR", "TERMINATING", "TERMINATED")
     assert not settings.allow_private_endpoints
     assert not settings.allow_http
+
+
+def test_listener_and_lifecycle_keep_the_contract() -> None:
+    """Called as the operator does; without a sink nothing is sent and no task is left behind."""
+    loaded = testing.plugins(plugin)
+    (listener,), (lifecycle,) = loaded.listeners, loaded.lifecycles
+    testing.assert_listener_contract(listener, [testing.transition(), testing.transition("COMPLETE")])
+    testing.assert_lifecycle_contract(lifecycle)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner, Result
 
+from kaiwo import testing
 from kaiwo.cli import kit
 from kaiwo_sandbox.commands import sandbox
 from kaiwo_sandbox.plugin import kaiwo_commands
@@ -27,6 +28,12 @@ def test_the_plugin_declares_the_commands_that_the_host_loads() -> None:
     declared = {command.name: command.load for command in kaiwo_commands()}
     assert declared == {"sandbox": "kaiwo_sandbox.commands:sandbox", "demo": "kaiwo_sandbox.demo:demo"}
     assert {"up", "down", "status", "env", "build"} <= set(sandbox.commands)
+
+
+def test_the_commands_keep_the_contract() -> None:
+    """Everything has help, and a mistake ends with a message."""
+    for command in kaiwo_commands():
+        testing.assert_command_contract(command, fails=[["--surely-not"]])
 
 
 @pytest.mark.parametrize("module", ["kaiwo_sandbox.plugin", "kaiwo_sandbox.pytest_plugin"])

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from kaiwo_sandbox.sandbox import Sandbox
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 EVERY_KIND = pytest.mark.parametrize("kind", KINDS)
 OTHERS = tuple(kind for kind in KINDS if kind != "queue")

@@ -64,7 +64,7 @@ def test_a_timer_is_set_for_the_moment_when_somebody_has_waited_long_enough(full
     assert full.word("later") == "TERMINATING"
 
 
-def test_at_rest_nothing_is_searched(world: World) -> None:
+def test_at_rest_no_timer_is_set(world: World) -> None:
     """Nobody waits, or nobody is past the duration: no timer at all."""
     assert world.decide() is None
     world.waits("urgent")

@@ -1,0 +1,98 @@
+"""``python -m campaign [SET…]``: run sets of faults and print what failed."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+import signal
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from campaign import report
+from campaign.arena import ADDONS, Cluster
+from campaign.case import ViolationError
+from campaign.runner import Shared, learn, run, scenarios_of
+from campaign.sets import SETS, all_cases
+from kaiwo_sandbox.sandbox import Sandbox
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from campaign.case import Case, Result
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def _told(result: Result) -> None:
+    if result.oracle:
+        _say(f"FAILED {result.case} {result.oracle}: {result.message}")
+    else:
+        _say(f"ok {result.case} {result.seconds:.1f} s")
+
+
+def _chosen(cases: Sequence[Case], options: argparse.Namespace) -> list[Case]:
+    """The cases to run: those named, or as many of each set as are wanted, chosen by the seed."""
+    if options.only:
+        return [case for case in cases if str(case) in options.only]
+    found: list[Case] = []
+    for letter in options.sets:
+        of_set = [case for case in cases if case.set == letter]
+        if options.size and len(of_set) > options.size:
+            of_set = random.Random(f"{options.seed}-{letter}").sample(of_set, options.size)  # noqa: S311  no secret
+        found += of_set
+    return found
+
+
+async def _campaign(sandbox: Sandbox, options: argparse.Namespace) -> list[Result]:
+    scenarios = scenarios_of(options.scenario)
+    results: list[Result] = []
+    async with Cluster(sandbox) as cluster:
+        async with Shared(cluster) as shared:
+            await learn(cluster, shared, scenarios)
+            cases = _chosen(list(all_cases(cluster, scenarios, options.seed)), options)
+            _say(f"{len(cases)} cases, seed {options.seed}")
+            together = [case for case in cases if not case.own]
+            results += await run(cluster, shared, together, options.seed, _told)
+        alone = [case for case in cases if case.own]
+        results += await run(cluster, None, alone, options.seed, _told)
+    return results
+
+
+def main() -> int:
+    """Run the campaign; 1 when a case failed, 2 when it could not begin."""
+    parser = argparse.ArgumentParser(prog="python -m campaign", description="Faults on a real control plane.")
+    parser.add_argument("sets", nargs="*", metavar="SET", help=f"any of {', '.join(SETS)}; default all")
+    parser.add_argument("--seed", type=int, default=1, help="chooses cases and random steps (default: 1)")
+    parser.add_argument("--size", type=int, default=0, help="at most so many cases of each set")
+    parser.add_argument("--scenario", action="append", default=[], help="only this scenario; repeatable")
+    parser.add_argument("--only", action="append", default=[], metavar="CASE", help="this case")
+    parser.add_argument("--sandbox", help="name of a running sandbox with all addons, which is kept")
+    options = parser.parse_args()
+    options.sets = options.sets or list(SETS)
+    if unknown := sorted(set(options.sets) - set(SETS)):
+        parser.error(f"no set {', '.join(unknown)}; there are {', '.join(SETS)}")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    began = time.monotonic()
+    sandbox = Sandbox.find(options.sandbox) if options.sandbox else None
+    if options.sandbox and sandbox is None:
+        parser.error(f'sandbox "{options.sandbox}" is not running')
+    started = sandbox or Sandbox.up("campaign", addons=ADDONS, owned=True, progress=_say)
+    try:
+        results = asyncio.run(_campaign(started, options))
+    except ViolationError as failed:
+        _say(f"error: a scenario does not run without a fault: {failed}")
+        return 2
+    finally:
+        if sandbox is None:
+            started.down()
+    _say(report.table(results, options.seed, time.monotonic() - began))
+    return int(any(result.oracle for result in results))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

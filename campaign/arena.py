@@ -1,0 +1,222 @@
+"""The control plane of a campaign, and what one case has of it: a namespace and an operator."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import secrets
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import msgspec
+
+from campaign.case import ViolationError
+from campaign.children import children, normal_form
+from campaign.scenarios import CANARY, DEFAULT_QUEUE, QUEUE, SECRET
+from kaiwo.api.config_names import SINGLETON
+from kaiwo.api.crds import WORKLOADS, render_crds
+from kaiwo.api.status_words import TERMINAL
+from kaiwo.engine import errors
+from kaiwo.engine.client import Client
+from kaiwo.engine.credentials import load
+from kaiwo.engine.resource import NAMESPACE
+from kaiwo.engine.resource import SECRET as SECRETS
+from kaiwo.plugin.loader import load as load_plugins
+from kaiwo.testing.operator import OperatorProcess, until
+from kaiwo_kueue.kinds import QUEUE_CONFIG
+
+if TYPE_CHECKING:
+    from campaign.scenarios import Scenario
+    from kaiwo.engine.resource import Object
+    from kaiwo.testing.fault_proxy import FaultProxy
+    from kaiwo_sandbox.sandbox import Sandbox
+
+PLUGINS: Final = (
+    "batch_job,deployment,ray_job,ray_service,kueue,node_pools,gpu_amd,gpu_nvidia,storage_s3_gcs_azure_git_hf"
+)
+ADDONS: Final = ("appwrapper", "kuberay", "kueue")
+_CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_QUOTA: Final = {"cpu": "10k", "memory": "100Ti", "amd.com/gpu": "10k", "ephemeral-storage": "100Ti"}
+_LIMIT: Final = 90.0
+"""Seconds until a state that ought to come counts as missing."""
+
+
+def _queues() -> Object:
+    """A KaiwoQueueConfig with the default queue and another one, of ample quota."""
+    resources = [{"name": name, "nominalQuota": quota} for name, quota in _QUOTA.items()]
+    group = {"coveredResources": list(_QUOTA), "flavors": [{"name": QUEUE, "resources": resources}]}
+    queues = [{"name": name, "spec": {"resourceGroups": [group]}} for name in (DEFAULT_QUEUE, QUEUE)]
+    return {
+        "apiVersion": QUEUE_CONFIG.api_version,
+        "kind": QUEUE_CONFIG.kind,
+        "metadata": {"name": SINGLETON},
+        "spec": {"clusterQueues": queues, "resourceFlavors": [{"name": QUEUE}]},
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """What a scenario comes to without a fault.
+
+    Attributes:
+        children: normal form of what was made.
+        status: status and reason at the end.
+        writes: method and path of each writing request, with ``{namespace}`` in place of the namespace.
+    """
+
+    children: dict[str, Any]
+    status: tuple[str, str]
+    writes: tuple[tuple[str, str], ...]
+
+
+class Cluster:
+    """A sandbox with Kaiwo's CRDs and a queue of ample quota. Use as an asynchronous context manager.
+
+    Attributes:
+        client: an administrator's.
+        references: by name of scenario; runs fill it.
+    """
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        """Name a running sandbox with all addons."""
+        self.sandbox = sandbox
+        self.references: dict[str, Reference] = {}
+        self.connection = load(sandbox.kubeconfig)
+        self.client = Client(self.connection)
+        self.directory = Path(tempfile.mkdtemp(prefix="kaiwo-campaign-"))
+        self.left: dict[str, str] = {}
+        self._words: dict[str, list[str]] = {}
+        self._watchers: list[asyncio.Task[None]] = []
+
+    async def __aenter__(self) -> Self:
+        """Install CRDs and queue, and begin to follow all statuses."""
+        plugins = load_plugins()
+        for crd in render_crds(plugins.fields(), plugins.settings_models(), kinds=plugins.kinds()):
+            self.sandbox.api.apply(f"{_CRDS}/{crd['metadata']['name']}", crd)
+        await self.client.__aenter__()
+        await self.client.apply(QUEUE_CONFIG, _queues(), field_manager=QUEUE)
+        self._watchers = [asyncio.create_task(self._follow(kind)) for kind in WORKLOADS.values()]
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        """Stop to follow."""
+        for watcher in self._watchers:
+            watcher.cancel()
+        await asyncio.gather(*self._watchers, return_exceptions=True)
+        await self.client.__aexit__(*exc)
+
+    async def namespace(self, stem: str) -> str:
+        """Make a namespace with a Secret.
+
+        Args:
+            stem: the beginning of its name.
+        """
+        plain = re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")[:40].rstrip("-")
+        name = f"{plain}-{secrets.token_hex(4)}"
+        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        await self.client.create(NAMESPACE, body)
+        secret = {
+            "apiVersion": "v1", "kind": "Secret",
+            "metadata": {"name": SECRET, "namespace": name}, "stringData": {"key": CANARY},
+        }  # fmt: skip
+        await self.client.create(SECRETS, secret)
+        return name
+
+    async def _follow(self, kind: Any) -> None:
+        while True:
+            with contextlib.suppress(errors.ConnectionBroken, errors.Gone, errors.NotFound):
+                changes = self.client.watch(kind, None, resource_version="0")
+                async with contextlib.aclosing(changes):
+                    async for event, raw in changes:
+                        if event in {"ADDED", "MODIFIED"}:
+                            self._note(msgspec.json.decode(raw))
+            await asyncio.sleep(0.2)
+
+    def _note(self, obj: Object) -> None:
+        metadata, word = obj["metadata"], (obj.get("status") or {}).get("status", "")
+        words = self._words.setdefault(metadata["uid"], [])
+        if word and (not words or words[-1] != word):
+            if words and words[-1] in TERMINAL:
+                self.left[f"{metadata['namespace']}/{metadata['name']}"] = f"{words[-1]} became {word}"
+            words.append(word)
+
+
+@dataclass(slots=True)
+class Arena:
+    """What a case works with.
+
+    Attributes:
+        cluster: the control plane.
+        namespace: of the case.
+        proxy: between the operator and the API server; faults are defined here.
+        operator: the running operator; None until a case with one of its own starts it.
+        seed: of the campaign, for what a case chooses at random.
+    """
+
+    cluster: Cluster
+    namespace: str
+    proxy: FaultProxy
+    operator: OperatorProcess | None = None
+    seed: int = 0
+    began: int = field(default=0)
+
+    @property
+    def client(self) -> Client:
+        """An administrator's client."""
+        return self.cluster.client
+
+    async def start_operator(self, **how: Any) -> OperatorProcess:
+        """Start the case's own operator, for its namespace, and wait until it is ready."""
+        self.operator = OperatorProcess(
+            kubeconfig=self.proxy.write_kubeconfig(self.cluster.directory / f"{self.namespace}.yaml"),
+            plugins=PLUGINS,
+            lease_name=self.namespace[-40:],
+            args=["--watch-namespace", self.namespace],
+            **{"leader_election": False, **how},
+        ).start()
+        await asyncio.to_thread(self.operator.wait_ready)
+        return self.operator
+
+    async def submit(self, scenario: Scenario) -> Object:
+        """Create the workload of a scenario."""
+        return await self.client.create(WORKLOADS[scenario.kind], scenario.workload(self.namespace))
+
+    async def reaches(self, scenario: Scenario, *words: str) -> Object:
+        """Wait until the workload of a scenario has one of the statuses; by default one of its ends.
+
+        Raises:
+            ViolationError: it does not in time.
+        """
+        wanted = words or scenario.ends
+
+        def there(obj: Object | None) -> bool:
+            found = obj or {}
+            status = found.get("status") or {}
+            current = status.get("observedGeneration") == found.get("metadata", {}).get("generation")
+            return status.get("status") in wanted and current
+
+        kind = WORKLOADS[scenario.kind]
+        with contextlib.suppress(AssertionError):
+            found = await until(self.client, kind, self.namespace, scenario.name, there, timeout=_LIMIT)
+            if found is not None:
+                reached: Object = found["status"]
+                return reached
+        status = (await self.client.get(kind, self.namespace, scenario.name)).get("status") or {}
+        seen = " ".join(str(status.get(part, "-")) for part in ("status", "reason", "message"))
+        raise ViolationError("O1", f"not {'|'.join(wanted)} within {_LIMIT:g} s: {seen}")
+
+    async def made(self) -> dict[str, Any]:
+        """Normal form of what Kaiwo made in the namespace."""
+        return normal_form(await children(self.client, self.namespace), self.namespace)
+
+    def writes(self) -> tuple[tuple[str, str], ...]:
+        """The writing requests for the namespace so far, without those for Events."""
+        inside = f"/namespaces/{self.namespace}/"
+        return tuple(
+            (record.method, record.path.replace(inside, "/namespaces/{namespace}/"))
+            for record in self.proxy.writes()
+            if inside in record.path
+        )

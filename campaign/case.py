@@ -1,0 +1,67 @@
+"""What a case is, and what becomes of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from campaign.arena import Arena
+
+
+class ViolationError(Exception):
+    """An oracle does not hold after a case.
+
+    Attributes:
+        oracle: its short name, for example ``O3``; ``fault`` for a fault that did not take place.
+    """
+
+    def __init__(self, oracle: str, message: str) -> None:
+        """Describe it.
+
+        Args:
+            oracle: the short name of `oracle`.
+            message: what was found, and what was expected.
+        """
+        super().__init__(message)
+        self.oracle = oracle
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One run of the campaign.
+
+    Attributes:
+        set: letter of its set.
+        name: unique within the set.
+        run: carries it out.
+        own: whether it needs an operator of its own; other cases share one.
+    """
+
+    set: str
+    name: str
+    run: Callable[[Arena], Awaitable[None]]
+    own: bool = False
+
+    def __str__(self) -> str:
+        """As the command line takes it."""
+        return f"{self.set}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How a case ended.
+
+    Attributes:
+        case: the case.
+        seconds: it took.
+        oracle: that does not hold; empty when all do.
+        message: what was found.
+    """
+
+    case: Case
+    seconds: float
+    oracle: str = ""
+    message: str = ""

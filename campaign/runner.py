@@ -1,0 +1,167 @@
+"""Runs cases: first each scenario without a fault, then those that share an operator, then the others."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from campaign import oracles
+from campaign.arena import PLUGINS, Arena, Reference
+from campaign.case import Result, ViolationError
+from campaign.scenarios import SCENARIOS
+from kaiwo.engine.resource import NAMESPACE
+from kaiwo.testing.fault_proxy import FaultProxy
+from kaiwo.testing.operator import OperatorProcess
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Sequence
+
+    from campaign.arena import Cluster
+    from campaign.case import Case
+    from campaign.scenarios import Scenario
+
+SHARING: Final = 6
+"""Cases at the same time with one operator."""
+
+ALONE: Final = 2
+"""Cases at the same time with an operator each."""
+
+_READS: Final = 10
+_BETWEEN: Final = 3.0
+_LONGEST: Final = 240.0
+"""Seconds after which a case has failed."""
+
+
+class Shared:
+    """The operator that cases share. Use as an asynchronous context manager.
+
+    Attributes:
+        proxy: between it and the API server.
+        operator: the running process.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        """Name the control plane."""
+        self._cluster = cluster
+        self.proxy = FaultProxy(cluster.connection)
+
+    async def __aenter__(self) -> Self:
+        """Start it."""
+        await self.proxy.__aenter__()
+        self.operator = OperatorProcess(
+            kubeconfig=self.proxy.write_kubeconfig(self._cluster.directory / "shared.yaml"),
+            plugins=PLUGINS,
+            lease_name="campaign",
+            leader_election=False,
+        ).start()
+        await asyncio.to_thread(self.operator.wait_ready)
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        """End it."""
+        await asyncio.to_thread(self.operator.close)
+        await self.proxy.__aexit__(RuntimeError)  # each case has checked that its faults took place
+
+
+async def learn(cluster: Cluster, shared: Shared, scenarios: Sequence[Scenario]) -> None:
+    """Run scenarios without a fault, and keep what they come to as references.
+
+    Raises:
+        ViolationError: one does not come to its end.
+    """
+
+    async def one(scenario: Scenario) -> None:
+        async with _arena(cluster, f"clean-{scenario.name}", shared) as arena:
+            await arena.submit(scenario)
+            status = await arena.reaches(scenario)
+            await oracles.at_rest(arena, 2.0)
+            cluster.references[scenario.name] = Reference(
+                children=await _settled(arena),
+                status=(status["status"], status.get("reason", "")),
+                writes=arena.writes(),
+            )
+
+    limit = asyncio.Semaphore(SHARING)
+
+    async def limited(scenario: Scenario) -> None:
+        async with limit:
+            await one(scenario)
+
+    ended = await asyncio.gather(*(limited(scenario) for scenario in scenarios), return_exceptions=True)
+    for error in filter(None, ended):
+        raise error
+
+
+async def _settled(arena: Arena) -> dict[str, Any]:
+    """What Kaiwo made, once the other controllers have written into it what they write."""
+    found = await arena.made()
+    for _ in range(_READS):
+        await asyncio.sleep(_BETWEEN)
+        before, found = found, await arena.made()
+        if before == found:
+            return found
+    raise ViolationError("O2", f"{arena.namespace}: what was made still changes")
+
+
+@contextlib.asynccontextmanager
+async def _arena(cluster: Cluster, stem: str, shared: Shared | None, seed: int = 0) -> AsyncIterator[Arena]:
+    """A namespace of one case; without a shared operator with a proxy of its own."""
+    namespace = await cluster.namespace(stem)
+    try:
+        if shared is not None:
+            yield Arena(cluster, namespace, shared.proxy, shared.operator, seed)
+            return
+        async with FaultProxy(cluster.connection) as proxy:
+            arena = Arena(cluster, namespace, proxy, seed=seed)
+            try:
+                yield arena
+            finally:
+                proxy.clear()
+                if arena.operator is not None:
+                    await asyncio.to_thread(arena.operator.close)
+    finally:
+        await cluster.client.delete(NAMESPACE, None, namespace)
+
+
+async def run(
+    cluster: Cluster, shared: Shared | None, cases: Sequence[Case], seed: int, told: Callable[[Result], None]
+) -> list[Result]:
+    """Run cases that are alike in whether they share an operator.
+
+    Args:
+        cluster: the control plane.
+        shared: their operator; None for cases with one of their own.
+        cases: to run.
+        seed: of the campaign.
+        told: called with each result.
+    """
+    limit = asyncio.Semaphore(SHARING if shared else ALONE)
+
+    async def one(case: Case) -> Result:
+        async with limit:
+            began = time.monotonic()
+            oracle = message = ""
+            try:
+                async with (
+                    asyncio.timeout(_LONGEST),
+                    _arena(cluster, f"{case.set}-{case.name}", shared, seed) as arena,
+                ):
+                    await case.run(arena)
+            except ViolationError as error:
+                oracle, message = error.oracle, str(error)
+            except TimeoutError:
+                oracle, message = "O6", f"did not end within {_LONGEST:g} s"
+            except Exception as error:  # noqa: BLE001  a case that fails must not end the others
+                oracle, message = "error", f"{type(error).__name__}: {error}"
+            result = Result(case, time.monotonic() - began, oracle, message)
+            told(result)
+            return result
+
+    return list(await asyncio.gather(*(one(case) for case in cases)))
+
+
+def scenarios_of(names: Sequence[str]) -> list[Scenario]:
+    """The scenarios with some names; all of them for no name."""
+    return [scenario for name, scenario in SCENARIOS.items() if not names or name in names]

@@ -1,0 +1,29 @@
+"""The sets of faults, a module each; `SETS` has them by letter."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from campaign.sets import api_faults, crashes, views
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from campaign.arena import Cluster
+    from campaign.case import Case
+    from campaign.scenarios import Scenario
+
+SETS: Final = {
+    "C": "the operator is killed between two writes",
+    "D": "and once more while it recovers",
+    "E": "its view of the cluster is wrong",
+    "F": "the API server answers badly, or not at all",
+}
+
+
+def all_cases(cluster: Cluster, scenarios: Sequence[Scenario], seed: int) -> Iterator[Case]:
+    """Every case of every set, for some scenarios whose references are known."""
+    yield from crashes.crashes(cluster, scenarios)
+    yield from crashes.double_crashes(cluster, scenarios, seed)
+    yield from views.cases(scenarios)
+    yield from api_faults.cases(cluster, scenarios)
