@@ -180,7 +180,7 @@ def monitoring_options(
             settings.load(environ={variable: value})
             found = found or urlsplit(endpoint).port
         except ValueError as error:
-            text = str(error).replace(f"environment: {variable}", option)
+            text = f"{option}: {str(error).removeprefix(f'environment: {variable}: ')}"
             raise Failure(text, "write for example http://prometheus:9090 and 30s", code=USAGE) from None
     return MonitoringOptions(endpoint, interval or INTERVAL, port or found or PORT)
 

@@ -395,6 +395,16 @@ def test_what_an_uninstallation_deletes_can_be_read(cli: Cli) -> None:
         (("--priority-class", "High"), "--priority-class: "),
         (("--image-pull-secret", ""), "--image-pull-secret: "),
         (("--api-server-port", "443"), "--api-server-port needs --network-policy"),
+        (("--monitoring-port", "9090"), "--monitoring-port needs --monitoring-endpoint"),
+        (
+            ("--monitoring-endpoint", "prometheus:9090"),
+            "--monitoring-endpoint: 'prometheus:9090' is not an http",
+        ),
+        (("--monitoring-endpoint", "http://p:70000"), "--monitoring-endpoint: Port out of range"),
+        (
+            ("--monitoring-endpoint", "http://p", "--monitoring-interval", "30"),
+            "--monitoring-interval: '30' is not a duration",
+        ),
         (("rbac", "--previous", __file__), "--previous needs the part crds"),
         (("rbac", "--kaiwoconfig", __file__), f"{__file__}:"),
     ],
@@ -457,6 +467,27 @@ def test_one_pod_of_each_program_survives_the_drain_of_a_node(cli: Cli) -> None:
         assert budget == {"maxUnavailable": 1, "selector": selector}
     alone = cli("manifests", "operator", "--plugins", "batch_job", "--replicas", "1").out
     assert find(alone, "Deployment", "kaiwo-operator")["spec"]["replicas"] == 1
+
+
+def test_monitoring_is_set_up_with_its_endpoint_and_its_way_out(cli: Cli) -> None:
+    """The operator's policy lets it reach the endpoint; nothing of it is there without the option."""
+    options = ("manifests", "operator", "scheduler", "--network-policy")
+    endpoint = ("--monitoring-endpoint", "http://prometheus:9091", "--monitoring-interval", "1m")
+    text = cli(*options, *endpoint).out
+    (container,) = find(text, "Deployment", "kaiwo-operator")["spec"]["template"]["spec"]["containers"]
+    found = {item["name"]: item.get("value") for item in container["env"]}
+    assert (
+        found.items()
+        >= {
+            "RESOURCE_MONITORING_ENABLED": "true",
+            "RESOURCE_MONITORING_METRICS_ENDPOINT": "http://prometheus:9091",
+            "RESOURCE_MONITORING_POLLING_INTERVAL": "1m",
+        }.items()
+    )
+    egress = find(text, "NetworkPolicy", "kaiwo-operator")["spec"]["egress"]
+    assert [port["port"] for port in egress[-1]["ports"]] == [9091]
+    assert len(find(text, "NetworkPolicy", "kaiwo-scheduler")["spec"]["egress"]) == 2
+    assert "RESOURCE_MONITORING" not in cli(*options).out
 
 
 def test_network_policies_follow_the_ports_of_the_programs(cli: Cli) -> None:
