@@ -15,8 +15,9 @@ from urllib.parse import urlsplit
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 
+from kaiwo.plugin.kit.addresses import is_loopback_host
 from kaiwo_notify import messages
-from kaiwo_notify.addresses import BlockedAddress, check_address, is_loopback_host
+from kaiwo_notify.addresses import BlockedAddress, check_address
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -15,7 +15,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kaiwo_storage_s3_gcs_azure_git_hf.download import addresses, globs, journal
+from kaiwo.plugin.kit import addresses
+from kaiwo_storage_s3_gcs_azure_git_hf.download import globs, journal
 
 MIB = 1024**2
 
@@ -249,4 +250,4 @@ def test_some_addresses_are_never_reached(address: str) -> None:
     """Whatever is allowed otherwise."""
     found = addresses.parse_address(address)
     assert found is not None
-    assert addresses.blocked_reason(found, private=True, loopback=True)
+    assert addresses.blocked_reason(found, private=True, loopback=True, setting="allowPrivate")

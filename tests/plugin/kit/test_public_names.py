@@ -159,7 +159,8 @@ def test_the_examples_import_nothing_but_the_plugin_api() -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["kinds", "json_access", "values", "names", "nodes", "cache", "errors", "api_errors"]
+    "module",
+    ["addresses", "kinds", "json_access", "values", "names", "nodes", "cache", "errors", "api_errors"],
 )
 def test_what_declarations_import_is_light(module: str) -> None:
     """A plugin that names a kind or a label does not load a library that takes longer than itself."""

@@ -13,9 +13,11 @@ import socket
 import threading
 from urllib.parse import urlsplit
 
-from kaiwo_storage_s3_gcs_azure_git_hf.download import addresses, proxy_connection
+from kaiwo.plugin.kit import addresses
+from kaiwo_storage_s3_gcs_azure_git_hf.download import proxy_connection
 
 _CONNECT_SECONDS = 15.0
+_SETTING = "KaiwoConfig storage.allowPrivateEndpoints"
 
 
 class EgressProxy:
@@ -55,17 +57,16 @@ class EgressProxy:
         if addresses.is_loopback_host(host):
             self._loopback = True
         address = addresses.parse_address(host)
-        reason = address and addresses.blocked_reason(
-            address, private=self._private, loopback=addresses.is_loopback_host(host)
-        )
+        reason = address and self._blocked_reason(address, loopback=addresses.is_loopback_host(host))
         return f"{host} {reason}" if reason else None
 
     def is_direct(self, host: str) -> bool:
         """Whether a host is written as an allowed address, so that there is nothing to resolve."""
         address = addresses.parse_address(host)
-        return address is not None and not addresses.blocked_reason(
-            address, private=self._private, loopback=True
-        )
+        return address is not None and not self._blocked_reason(address, loopback=True)
+
+    def _blocked_reason(self, address: addresses.IpAddress, *, loopback: bool) -> str | None:
+        return addresses.blocked_reason(address, private=self._private, loopback=loopback, setting=_SETTING)
 
     def last_blocked(self) -> str | None:
         """The host that was blocked last, and why; None when none was."""
@@ -97,7 +98,7 @@ class EgressProxy:
             raise OSError("invalid host name") from None
         for family, kind, proto, _, place in found:
             address = addresses.parse_address(str(place[0]))
-            reason = address and addresses.blocked_reason(address, private=self._private, loopback=loopback)
+            reason = address and self._blocked_reason(address, loopback=loopback)
             if reason or address is None:
                 shown = host if host == str(place[0]) else f"{host} ({place[0]})"
                 self._blocked[host] = f"{shown} {reason}"

@@ -1,18 +1,22 @@
-"""The address policy: which addresses the program may connect to.
+"""The address policy: which addresses code may connect to on behalf of users.
 
 Link-local addresses (the metadata servers of clouds among them) are always blocked. Loopback is allowed only
-where the user wrote it as such: a name that resolves to it, or a redirect to it, is an attempt to reach
-something that was not meant. Private addresses depend on the policy.
+where it was written as such: a name that resolves to it, or a redirect to it, is an attempt to reach
+something that was not meant. Private addresses depend on a setting. Check every address that a name resolves
+to, and connect to the address that was checked.
 """
 
 from __future__ import annotations
 
 import ipaddress
-from typing import TypeAlias
+from typing import Final, TypeAlias
+
+__all__ = ["METADATA", "IpAddress", "blocked_reason", "is_loopback_host", "parse_address"]
 
 IpAddress: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+"""An address of either version."""
 
-METADATA = frozenset(
+METADATA: Final = frozenset(
     ipaddress.ip_address(text)
     for text in (
         "169.254.169.254",  # AWS, Google Cloud, Azure, OpenStack
@@ -21,7 +25,9 @@ METADATA = frozenset(
         "168.63.129.16",  # Azure's wire server
     )
 )
-_IPV4_SUFFIXED = tuple(
+"""The servers from which a machine of a cloud reads its own credentials."""
+
+_IPV4_SUFFIXED: Final = tuple(
     ipaddress.IPv6Network(text)
     for text in (
         "64:ff9b::/96",  # NAT64, well-known prefix (RFC 6052)
@@ -31,7 +37,7 @@ _IPV4_SUFFIXED = tuple(
 )
 """Networks whose addresses end with the IPv4 address that a translator or the kernel connects to."""
 
-_LOCAL_NAT64 = ipaddress.IPv6Network("64:ff9b:1::/48")
+_LOCAL_NAT64: Final = ipaddress.IPv6Network("64:ff9b:1::/48")
 """Local-use NAT64 (RFC 8215); where the IPv4 address is in it depends on the translator."""
 
 
@@ -59,13 +65,14 @@ def is_loopback_host(host: str) -> bool:
     return host.lower() == "localhost" if address is None else _embedded_ipv4(address).is_loopback
 
 
-def blocked_reason(address: IpAddress, *, private: bool, loopback: bool) -> str | None:
+def blocked_reason(address: IpAddress, *, private: bool, loopback: bool, setting: str) -> str | None:
     """Why an address is blocked; None when it is allowed.
 
     Args:
         address: where the connection would go.
         private: whether private addresses are allowed.
-        loopback: whether the user wrote a loopback address.
+        loopback: whether a loopback address was written as such.
+        setting: field that allows private addresses, named in the reason.
     """
     if address in _LOCAL_NAT64:
         return "is a local NAT64 address; the address behind it cannot be checked"
@@ -77,5 +84,5 @@ def blocked_reason(address: IpAddress, *, private: bool, loopback: bool) -> str 
     if address.is_loopback:
         return None if private and loopback else "is a loopback address"
     if not address.is_global and not private:
-        return "is a private address; KaiwoConfig storage.allowPrivateEndpoints is false"
+        return f"is a private address; {setting} is false"
     return None
