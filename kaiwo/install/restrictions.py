@@ -1,4 +1,4 @@
-"""What workloads may name only with a right to it: queues, priority classes, users.
+"""What workloads may name only with a right to it: queues, priority classes, users, ``dangerous: true``.
 
 The right is an ordinary one of RBAC: Roles and bindings give it by namespace, user and group.
 """
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
     from kaiwo.engine.resource import Object
 
-Restriction: TypeAlias = Literal["queues", "priority-classes", "users"]
+Restriction: TypeAlias = Literal["queues", "priority-classes", "users", "dangerous"]
 
-RESTRICTIONS: Final[tuple[Restriction, ...]] = ("queues", "priority-classes", "users")
+RESTRICTIONS: Final[tuple[Restriction, ...]] = ("queues", "priority-classes", "users", "dangerous")
 
 LABEL_PREFIX: Final = f"{GROUP}/restrict-"
 """Start of the labels of a namespace, for example ``kaiwo.silogen.ai/restrict-queues=true``."""
@@ -25,6 +25,14 @@ _QUEUE_LABELS: Final = "kueue.x-k8s.io/"
 """Start of the labels by which an embedded object would choose a queue or a priority past the spec."""
 
 _HOW: Final = "ask an administrator for that right"
+
+_IS_DANGEROUS: Final = "variables.{}[?'dangerous'].orValue(false) == true"
+
+DANGEROUS_AUDIT: Final[Object] = {
+    "key": "dangerous",
+    "valueExpression": f"{_IS_DANGEROUS.format('spec')} ? 'requested by ' + request.userInfo.username : ''",
+}
+"""Annotation in the API server's audit log for each workload whose pods have no security context."""
 
 
 def restriction_variables(everywhere: Collection[Restriction]) -> list[Object]:
@@ -99,6 +107,14 @@ def restriction_validations(labels: str) -> list[Object]:
             f"'spec.user: must be ' + request.userInfo.username + ' or left out in this namespace, because "
             f"you may not impersonate user ' + {user}",
         ),
+        {
+            "expression": f"!variables.{_variable('dangerous')} || !({_IS_DANGEROUS.format('spec')}) || "
+            f"({_IS_DANGEROUS.format('before')}) || authorizer.group('{GROUP}')"
+            ".resource('dangerousworkloads').namespace(request.namespace).check('use').allowed()",
+            "message": f"spec.dangerous: must not be true in this namespace; {_HOW} "
+            f"(use dangerousworkloads.{GROUP})",
+            "reason": "Forbidden",
+        },
     ]
 
 

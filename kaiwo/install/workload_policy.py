@@ -19,7 +19,7 @@ from kaiwo.admission.template_rules import (
 from kaiwo.api.crds import KAIWO_JOB, WORKLOADS
 from kaiwo.api.installation import installed_name
 from kaiwo.install.admission_policy import denying_policy
-from kaiwo.install.restrictions import restriction_validations, restriction_variables
+from kaiwo.install.restrictions import DANGEROUS_AUDIT, restriction_validations, restriction_variables
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -117,6 +117,7 @@ def workload_policy(
             },
             *restriction_validations(_embedded_metadata(chosen, "labels")),
         ],
+        "auditAnnotations": [DANGEROUS_AUDIT],
     }
     return denying_policy(name, spec, app="kaiwo", installation=installation)
 

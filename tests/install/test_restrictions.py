@@ -162,7 +162,7 @@ MINE = {"clusterQueue": "team-queue", "priorityClass": "normal", "user": "ada"}
 async def test_a_right_opens_a_queue_and_a_priority_class(tenancy: Tenancy) -> None:
     """The group's members submit to its queue under their own names; in other namespaces nothing is asked."""
     await tenancy.ada.create(KAIWO_JOB, job(tenancy.restricted, **MINE), dry_run=True)
-    anything = {"clusterQueue": "other", "priorityClass": "urgent", "user": "somebody"}
+    anything = {"clusterQueue": "other", "priorityClass": "urgent", "user": "somebody", "dangerous": True}
     await tenancy.bob.create(KAIWO_JOB, job(tenancy.open, **anything), dry_run=True)
     await tenancy.admin.create(KAIWO_JOB, job(tenancy.restricted, **anything), dry_run=True)
 
@@ -177,6 +177,7 @@ TEMPLATE = {"priorityClassName": "urgent", "containers": [{"name": "a", "image":
         ({"clusterQueue": ""}, "spec.clusterQueue: a queue must be named in this namespace"),
         ({"priorityClass": "urgent"}, "spec.priorityClass: you may not use priority class urgent"),
         ({"user": "bob"}, "spec.user: must be ada or left out in this namespace"),
+        ({"dangerous": True}, "spec.dangerous: must not be true in this namespace; ask an administrator"),
         (
             {"job": {"spec": {"template": {"spec": TEMPLATE}}}},
             "priorityClassName of an embedded pod template: must not be set",
@@ -208,6 +209,16 @@ async def test_a_change_of_another_field_is_not_judged_by_what_somebody_else_wro
     await tenancy.bob.merge_patch(*at, {"spec": {"image": "registry.example/train:2"}})
     with pytest.raises(Forbidden, match="you may not use priority class urgent"):
         await tenancy.bob.merge_patch(*at, {"spec": {"priorityClass": "urgent"}})
+
+
+async def test_a_workload_without_security_context_stays_as_it_was_allowed(tenancy: Tenancy) -> None:
+    """An administrator allowed it; a user may change its image, and may not make it so again."""
+    await tenancy.admin.create(KAIWO_JOB, job(tenancy.restricted, "root", **MINE, dangerous=True))
+    at = (KAIWO_JOB, tenancy.restricted, "root")
+    await tenancy.bob.merge_patch(*at, {"spec": {"image": "registry.example/train:2"}})
+    await tenancy.bob.merge_patch(*at, {"spec": {"dangerous": False}})
+    with pytest.raises(Forbidden, match=r"spec\.dangerous: must not be true .* \(use dangerousworkloads\."):
+        await tenancy.bob.merge_patch(*at, {"spec": {"dangerous": True}})
 
 
 async def test_who_may_impersonate_a_user_may_submit_for_that_user(

@@ -120,7 +120,7 @@ _UNINSTALL_NOTE = """\
     "--restrict",
     "restricted",
     multiple=True,
-    type=click.Choice(["queues", "priority-classes", "users"]),
+    type=click.Choice(["queues", "priority-classes", "users", "dangerous"]),
     help="Let workloads in every namespace name these only with a right to them; may be given several times.",
 )
 @click.option(

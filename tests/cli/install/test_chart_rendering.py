@@ -188,7 +188,7 @@ TABLE = {
     "plugins in another order": Choices(plugins=("kueue", "batch_job")),
     "one watched namespace": Choices(watch=("team",)),
     "several watched namespaces": Choices(watch=("team", "a", "other"), plugins=("batch_job", "deployment")),
-    "restrictions": Choices(restrict=("queues", "users", "priority-classes")),
+    "restrictions": Choices(restrict=("queues", "users", "priority-classes", "dangerous")),
     "a setting that is off": Choices(settings={"kueue": {"labelNamespaces": False}}),
     "a namespace that looks like a number": Choices(namespace="123", parts=("rbac", "operator")),
     "one pod": Choices(replicas=1),
@@ -237,7 +237,7 @@ WEBHOOKS = st.fixed_dictionaries(
         namespace=st.sampled_from(["kaiwo-system", "a", "x-1"]),
         replicas=st.integers(1, 9),
         watch=st.lists(st.sampled_from(["team", "other", "b"]), unique=True).map(tuple),
-        restrict=st.sets(st.sampled_from(["queues", "users", "priority-classes"])).map(
+        restrict=st.sets(st.sampled_from(["queues", "users", "priority-classes", "dangerous"])).map(
             lambda names: tuple(sorted(names))
         ),
         settings=st.sampled_from([{}, {"kueue": {"labelNamespaces": False}}]),
