@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from campaign import oracles
 from campaign.case import Case, ViolationError
@@ -16,44 +17,56 @@ if TYPE_CHECKING:
     from campaign.arena import Arena, Cluster
     from campaign.scenarios import Scenario
 
-DOUBLE = 100
+DOUBLE: Final = 100
 """Cases of set D."""
 
 
+ANY: Final = ""
+"""In place of a path: any write."""
+
+
 def crashes(cluster: Cluster, scenarios: Sequence[Scenario]) -> Iterator[Case]:
-    """Set C: before each write of each scenario, and after it was carried out without an answer."""
+    """Set C: before the first write to each path, and after it was carried out without an answer.
+
+    How many writes there are depends on how fast the nodes are: statuses that follow each other quickly are
+    written as one. The first to each path comes in every run.
+    """
     for scenario in scenarios:
-        for number in range(1, len(cluster.references[scenario.name].writes) + 1):
+        for path in _paths(cluster, scenario):
             for lost in (False, True):
-                name = f"{scenario.name}-{number}-{'unanswered' if lost else 'before'}"
-                yield Case("C", name, partial(_run, scenario, [(number, lost)]), own=True)
+                target = path.rpartition("{namespace}/")[2].replace("/", ".")
+                name = f"{scenario.name}-{target}-{'unanswered' if lost else 'before'}"
+                yield Case("C", name, partial(_run, scenario, [(path, lost)]), own=True)
 
 
 def double_crashes(cluster: Cluster, scenarios: Sequence[Scenario], seed: int) -> Iterator[Case]:
-    """Set D: a crash, and a second one at a random write of the recovery."""
+    """Set D: a crash at a random path, and a second one at the first write of the recovery."""
     chosen = random.Random(f"{seed}-D")  # noqa: S311  no secret
     for index in range(DOUBLE):
         scenario = chosen.choice(scenarios)
-        most = len(cluster.references[scenario.name].writes)
-        first, lost = chosen.randint(1, most), chosen.choice((False, True))
-        # The recovery has at least the write that was stopped.
-        second = (chosen.randint(1, max(1, most - first)), chosen.choice((False, True)))
-        name = f"{scenario.name}-{index:03d}"
-        yield Case("D", name, partial(_run, scenario, [(first, lost), second]), own=True)
+        path = chosen.choice(_paths(cluster, scenario))
+        both = [(where, chosen.choice((False, True))) for where in (path, ANY)]
+        yield Case("D", f"{scenario.name}-{index:03d}", partial(_run, scenario, both), own=True)
 
 
-async def _run(scenario: Scenario, crashes: Sequence[tuple[int, bool]], arena: Arena) -> None:
+def _paths(cluster: Cluster, scenario: Scenario) -> list[str]:
+    return list(dict.fromkeys(path for _, path in cluster.references[scenario.name].writes))
+
+
+async def _run(scenario: Scenario, crashes: Sequence[tuple[str, bool]], arena: Arena) -> None:
     """Crash at writes, start again, and compare the end with a run without crash.
 
     Args:
         scenario: whose workload runs.
-        crashes: of each crash the number of the write, and whether it is carried out.
+        crashes: of each crash the path of the write, and whether it is carried out.
         arena: of the case.
     """
-    within = f"/namespaces/{arena.namespace}/(?!events)"
+    inside = f"/namespaces/{arena.namespace}/"
     submitted = False
-    for number, lost in crashes:
-        happened = arena.proxy.crash_after(number if lost else number - 1, lose_answer=lost, path=within)
+    for path, lost in crashes:
+        exact = re.escape(path.replace("/namespaces/{namespace}/", inside)) + "$"
+        where = f"{inside}(?!events)" if path == ANY else exact
+        happened = arena.proxy.crash_after(int(lost), lose_answer=lost, path=where)
         operator = await arena.start_operator()
         if not submitted:
             await arena.submit(scenario)
@@ -61,7 +74,7 @@ async def _run(scenario: Scenario, crashes: Sequence[tuple[int, bool]], arena: A
         try:
             await asyncio.wait_for(happened.wait(), 60)
         except TimeoutError:
-            raise ViolationError("fault", f"write {number} never came: {arena.writes()}") from None
+            raise ViolationError("fault", f"no write to {where}: {arena.writes()}") from None
         await asyncio.to_thread(operator.kill)
         oracles.no_traceback(operator)
         arena.proxy.clear()

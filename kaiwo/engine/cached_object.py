@@ -181,6 +181,10 @@ class CachedObject:
             value = value.value
         return value
 
+    def readable_part(self, *path: str) -> Any:
+        """The value at a path of keys, None when absent or in a member that cannot be decoded."""
+        return None if path[0] in self._omitted else self.part(*path)
+
     def managers(self, path: Path) -> tuple[str, ...]:
         """Names of the field managers that own a field.
 

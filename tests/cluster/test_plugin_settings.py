@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,17 +28,24 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.cluster
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "site_defaults"
-PLUGIN = "site_defaults"
+EXAMPLE = next(
+    path.parent
+    for path in sorted((Path(__file__).parents[2] / "examples").glob("*/*/plugin.py"))
+    if "def kaiwo_lifecycle()" in path.read_text()
+).parent
+"""The example with code of every kind that has settings."""
+
+PROJECT = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]
+((PLUGIN, MODULE),) = PROJECT["entry-points"]["kaiwo.plugins"].items()
 
 
 @pytest.fixture
 def installed(tmp_path: Path) -> dict[str, str]:
     """Variables for processes in which the example plugin is installed."""
-    info = tmp_path / "kaiwo_site_defaults-0.1.0.dist-info"
+    info = tmp_path / f"{MODULE.partition('.')[0]}-0.1.0.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: kaiwo-site-defaults\nVersion: 0.1.0\n")
-    (info / "entry_points.txt").write_text(f"[kaiwo.plugins]\n{PLUGIN} = kaiwo_site_defaults.plugin\n")
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {PROJECT['name']}\nVersion: 0.1.0\n")
+    (info / "entry_points.txt").write_text(f"[kaiwo.plugins]\n{PLUGIN} = {MODULE}\n")
     path = [str(tmp_path), str(EXAMPLE), os.environ.get("PYTHONPATH", "")]
     return {"PYTHONPATH": os.pathsep.join(filter(None, path))}
 
@@ -115,7 +123,7 @@ async def test_the_code_of_a_plugin_follows_an_edit_of_its_settings(
         found = await until(lab.client, KAIWO_CONFIG, None, "kaiwo", is_invalid)
         assert found is not None
         message = condition(found["status"], "Ready")["message"]
-        assert message.startswith("spec.plugins.site_defaults.restartLimit: ")
+        assert message.startswith(f"spec.plugins.{PLUGIN}.restartLimit: ")
         assert message.endswith("The last valid values stay in force")
         await lab.submit("three")
         await lab.reaches("three", "COMPLETE")

@@ -117,7 +117,7 @@ class Endings:
         ended: list[EndingVictim] = []
         refused = ""
         for victim, entry in found:
-            record = decision.record(victim, entry.part("status", "childUID") or "", shared)
+            record = decision.record(victim, entry.readable_part("status", "childUID") or "", shared)
             try:
                 written = await self._write(entry, record)
             except (Conflict, EngineError) as error:
@@ -145,7 +145,7 @@ class Endings:
             "message": message,
             FIELD: record.document(),
         }
-        before = entry.part("status", "status") or ""
+        before = entry.readable_part("status", "status") or ""
         written = await self._manager.writer.patch_status(entry, status)
         kept = EndingRecord.read((written.live.get("status") or {}).get(FIELD))
         if kept is None or kept.decision != record.decision:
@@ -157,7 +157,7 @@ class Endings:
             Transition(
                 kind=kind, namespace=entry.namespace, name=entry.name, uid=entry.uid,
                 before=before, after="TERMINATING", reason=record.reason, message=message,
-                at=record.decided_at, user=str(entry.part("spec", "user") or ""),
+                at=record.decided_at, user=str(entry.readable_part("spec", "user") or ""),
             )
         )  # fmt: skip
         return True
@@ -180,7 +180,7 @@ class Endings:
             return None
         if victim.resource_version not in ("", entry.resource_version):
             return None
-        word = entry.part("status", "status") or ""
+        word = entry.readable_part("status", "status") or ""
         return None if word in TERMINAL or word == "TERMINATING" else entry
 
     async def _stale(self, entry: CachedObject) -> str:
@@ -206,15 +206,15 @@ class Endings:
     def _on_event(self, event: CacheEvent) -> None:
         """Keep the decisions that are being carried out: a handful, whatever the number of workloads."""
         entry = event.new
-        word = entry.part("status", "status") if entry is not None else None
+        word = entry.readable_part("status", "status") if entry is not None else None
         if entry is None or word not in ("TERMINATING", "TERMINATED"):
             self._known.pop(event.latest.uid, None)
             return
-        record = EndingRecord.read(entry.part("status", FIELD))
+        record = EndingRecord.read(entry.readable_part("status", FIELD))
         if record is None or record.workload_uid != entry.uid:
             return
         ended = word == "TERMINATED"
-        since = parse_time(entry.part("status", "completionTime")) if ended else record.decided_at
+        since = parse_time(entry.readable_part("status", "completionTime")) if ended else record.decided_at
         longest = SETTLE_SECONDS if ended else STUCK_SECONDS
         passed = (self._now() - since).total_seconds() if since is not None else 0.0
         left = min(max(longest - passed, 0.0), longest)

@@ -69,7 +69,7 @@ class GpuFacts:
         entry = self._cache.get(waiting.resource, waiting.namespace, waiting.name)
         if entry is None or entry.uid != waiting.uid:
             return None
-        split = lenient_map(entry.part("status", "allocation"))
+        split = lenient_map(entry.readable_part("status", "allocation"))
         key, each = lenient_text(split.get("resourceKey")), split.get("gpusPerReplica")
         pods = split.get("pods", split.get("replicas"))
         if not key or not isinstance(each, int) or each <= 0 or not isinstance(pods, int) or pods <= 0:
@@ -88,10 +88,10 @@ class GpuFacts:
 
     def holder(self, entry: CachedObject) -> tuple[GpuHolder, datetime] | None:
         """A workload past its duration, and when its run started; None where it holds no GPUs."""
-        status = lenient_map(entry.part("status"))
+        status = lenient_map(entry.readable_part("status"))
         split = lenient_map(status.get("allocation"))
         start = parse_time(status.get("startTime"))
-        deadline = deadline_of(entry.part("spec", "duration"), start)
+        deadline = deadline_of(entry.readable_part("spec", "duration"), start)
         key, gpus = lenient_text(split.get("resourceKey")), split.get("gpus")
         kind = _KINDS.get(entry.resource.kind)
         if start is None or deadline is None or kind is None or not key or not isinstance(gpus, int):
@@ -182,7 +182,7 @@ class GpuFacts:
         entry = self._cache.get(WORKLOADS[_KINDS[whom.kind]], whom.namespace, whom.name)
         if entry is None or self._queue is None:
             return []
-        owners = [entry.part("status", "childUID") or "", *(pod.uid for pod in self._pods(entry))]
+        owners = [entry.readable_part("status", "childUID") or "", *(pod.uid for pod in self._pods(entry))]
         return [
             found
             for kind in self._queue.owned
@@ -192,7 +192,7 @@ class GpuFacts:
         ]
 
     def _pods(self, workload: CachedObject) -> list[CachedObject]:
-        child = {workload.part("status", "childUID") or ""}
+        child = {workload.readable_part("status", "childUID") or ""}
         return [
             pod
             for pod in self._cache.labelled(POD, RUN_ID, workload.uid)
@@ -211,9 +211,9 @@ async def used_on(client: Client, node: str, key: str) -> int:
 
 def _held(pod: CachedObject, key: str) -> tuple[str, int]:
     """The node of a pod and its GPUs there; nothing for one that has ended."""
-    spec = pod.part("spec") or {}
+    spec = pod.readable_part("spec") or {}
     node = spec.get("nodeName")
-    if not node or not (count := _requested(spec, key)) or pod.part("status", "phase") in _OVER:
+    if not node or not (count := _requested(spec, key)) or pod.readable_part("status", "phase") in _OVER:
         return "", 0
     return node, count
 
@@ -234,7 +234,7 @@ def _requested(spec: Object, key: str) -> int:
 
 def _without_node(pod: CachedObject, key: str) -> datetime | None:
     """Since when a pod finds no node with free GPUs of a key; None where it waits for nothing or else."""
-    for condition in lenient_maps(pod.part("status", "conditions")):
+    for condition in lenient_maps(pod.readable_part("status", "conditions")):
         if condition.get("type") == "PodScheduled" and condition.get("reason") == "Unschedulable":
             return (
                 parse_time(condition.get("lastTransitionTime"))

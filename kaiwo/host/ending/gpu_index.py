@@ -71,7 +71,7 @@ class GpuIndex:
         if entry is None or entry.deleted is not None:
             self._forget(uid)
             return
-        status = lenient_map(entry.part("status"))
+        status = lenient_map(entry.readable_part("status"))
         if not lenient_map(status.get("allocation")).get("gpus"):
             self._forget(uid)
             return

@@ -326,7 +326,7 @@ class Preemption:
             known = self._manager.cache.get(entry.resource, entry.namespace, entry.name)
             if known is None or known.uid != entry.uid:
                 return
-            live = lenient_maps(known.part("status", "conditions"))
+            live = lenient_maps(known.readable_part("status", "conditions"))
             before = find_condition(live, CONDITION)
             if before is not None and before.get("message") == condition.message:
                 return

@@ -45,11 +45,11 @@ class Figures(NamedTuple):
 
 def figures_of(entry: CachedObject) -> Figures:
     """The figures of a workload; whatever is malformed counts as absent."""
-    status = lenient_map(entry.part("status"))
+    status = lenient_map(entry.readable_part("status"))
     word = sys.intern(str(status.get("status") or ""))
     kind_of_reason = reason_class(str(status.get("reason") or ""))
     allocation = lenient_map(status.get("allocation"))
-    user = entry.part("spec", "user")
+    user = entry.readable_part("spec", "user")
     reserved = pending = 0
     used = None
     if word not in TERMINAL and kind_of_reason != "stopped" and (gpus := _gpus(entry, status)):
@@ -76,7 +76,7 @@ def download_seconds(before: CachedObject, after: CachedObject) -> float | None:
 
 def _download(entry: CachedObject) -> tuple[str, datetime] | None:
     """Status and time of the condition about downloads."""
-    for condition in lenient_maps(entry.part("status", "conditions")):
+    for condition in lenient_maps(entry.readable_part("status", "conditions")):
         if condition.get("type") == "DownloadJobSucceeded":
             since = parse_time(condition.get("lastTransitionTime"))
             return (str(condition.get("status")), since) if since is not None else None
@@ -88,7 +88,7 @@ def _gpus(entry: CachedObject, status: Object) -> int:
         found = gpus_of({"status": status})
         if found:
             return found
-    return gpus_of({"status": status, "spec": entry.part("spec")})
+    return gpus_of({"status": status, "spec": entry.readable_part("spec")})
 
 
 def _used(status: Object, gpus: int) -> int | None:

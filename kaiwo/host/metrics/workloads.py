@@ -185,4 +185,4 @@ def _rank_at_first(entry: CachedObject, figures: Figures) -> int:
     if figures.status in TERMINAL:
         return max(_RANKS.values())
     rank = _RANKS.get(figures.status, 0)
-    return max(rank, _STARTED) if entry.part("status", "startTime") is not None else rank
+    return max(rank, _STARTED) if entry.readable_part("status", "startTime") is not None else rank

@@ -202,7 +202,7 @@ class Monitor:
     ) -> Iterator[EndingVictim]:
         """Follow one workload; the victim where it is to be ended."""
         config, clock, now = scrape.config, scrape.clock, scrape.now
-        status = lenient_map(entry.part("status"))
+        status = lenient_map(entry.readable_part("status"))
         gpus = allocated_gpus(lenient_map(status.get("allocation")))
         if not held or status.get("status") not in MEASURED or not gpus or entry.deleted:
             if self._known.pop(entry.uid, None) is not None:

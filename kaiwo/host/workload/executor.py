@@ -200,6 +200,6 @@ class PlanExecutor:
                 Transition(
                     kind=self._kind, namespace=entry.namespace, name=entry.name, uid=entry.uid,
                     before=before, after=after, reason=reason, message=message, at=now,
-                    user=str(entry.part("spec", "user") or ""),
+                    user=str(entry.readable_part("spec", "user") or ""),
                 )
             )  # fmt: skip
