@@ -32,7 +32,7 @@ FAULTS: Final[dict[str, Callable[[Arena, str, str], Fault]]] = {
 def cases(cluster: Cluster, scenarios: Sequence[Scenario]) -> Iterator[Case]:
     """A case for each writing request of each scenario, and each fault."""
     for scenario in scenarios:
-        for method, path in dict.fromkeys(cluster.references[scenario.name].writes):
+        for method, path in sorted(set(cluster.references[scenario.name].writes)):
             for fault in FAULTS:
                 target = path.rpartition("{namespace}/")[2].replace("/", ".")
                 name = f"{scenario.name}-{method.lower()}-{target}-{fault}"

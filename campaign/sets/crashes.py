@@ -50,7 +50,7 @@ def double_crashes(cluster: Cluster, scenarios: Sequence[Scenario], seed: int) -
 
 
 def _paths(cluster: Cluster, scenario: Scenario) -> list[str]:
-    return list(dict.fromkeys(path for _, path in cluster.references[scenario.name].writes))
+    return sorted({path for _, path in cluster.references[scenario.name].writes})
 
 
 async def _run(scenario: Scenario, crashes: Sequence[tuple[str, bool]], arena: Arena) -> None:
