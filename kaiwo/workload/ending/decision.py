@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kaiwo.workload.ending.record import EndingRecord
+from kaiwo.workload.ending.record import EndingRecord, WorkloadIdentity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,14 +16,10 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class EndingVictim:
+class EndingVictim(WorkloadIdentity):
     """A workload to end.
 
     Attributes:
-        kind: ``KaiwoJob`` or ``KaiwoService``.
-        namespace: its namespace.
-        name: its name.
-        uid: its uid.
         resource_version: the version that was decided from; another one by now makes the decision void.
             Empty to take whatever is known, as long as the workload has not ended.
         evidence: what was decided from, one sentence.
@@ -31,16 +27,9 @@ class EndingVictim:
     """
 
     kind: WorkloadKind
-    namespace: str
-    name: str
-    uid: str
     evidence: str
     resource_version: str = ""
     figures: Mapping[str, float] = field(default_factory=dict)
-
-    def __str__(self) -> str:
-        """``KaiwoJob team/train``."""
-        return f"{self.kind} {self.namespace}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from itertools import chain, combinations, islice
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from kaiwo.workload.ending.record import WorkloadIdentity
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import datetime
@@ -54,14 +56,10 @@ class GpuDemand:
 
 
 @dataclass(frozen=True, slots=True)
-class GpuHolder:
+class GpuHolder(WorkloadIdentity):
     """A workload past its duration that holds GPUs.
 
     Attributes:
-        kind: ``KaiwoJob`` or ``KaiwoService``.
-        namespace: its namespace.
-        name: its name.
-        uid: its uid.
         resource_version: the version that was read.
         resource_key: which GPUs.
         gpus: how many.
@@ -70,18 +68,11 @@ class GpuHolder:
     """
 
     kind: WorkloadKind
-    namespace: str
-    name: str
-    uid: str
     resource_version: str
     resource_key: str
     gpus: int
     deadline: datetime
     on_nodes: Mapping[str, int] = field(default_factory=dict)
-
-    def __str__(self) -> str:
-        """``KaiwoJob team/train``."""
-        return f"{self.kind} {self.namespace}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True)

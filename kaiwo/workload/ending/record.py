@@ -34,8 +34,15 @@ _MAX_TEXT = 1500
 
 
 @dataclass(frozen=True, slots=True)
-class Beneficiary:
-    """The workload that another one is ended for."""
+class WorkloadIdentity:
+    """Which workload is meant.
+
+    Attributes:
+        kind: ``KaiwoJob`` or ``KaiwoService``; in a record that somebody else wrote any text.
+        namespace: its namespace.
+        name: its name.
+        uid: its uid.
+    """
 
     kind: str
     namespace: str
@@ -45,6 +52,11 @@ class Beneficiary:
     def __str__(self) -> str:
         """``KaiwoJob team/urgent``."""
         return f"{self.kind} {self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Beneficiary(WorkloadIdentity):
+    """The workload that another one is ended for."""
 
 
 @dataclass(frozen=True, slots=True)
