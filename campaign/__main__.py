@@ -57,9 +57,9 @@ async def _campaign(sandbox: Sandbox, options: argparse.Namespace) -> list[Resul
             cases = _chosen(list(all_cases(cluster, scenarios, options.seed)), options)
             _say(f"{len(cases)} cases, seed {options.seed}")
             together = [case for case in cases if not case.own]
-            results += await run(cluster, shared, together, options.seed, _told)
+            results += await run(cluster, shared, together, _told)
         alone = [case for case in cases if case.own]
-        results += await run(cluster, None, alone, options.seed, _told)
+        results += await run(cluster, None, alone, _told)
     return results
 
 

@@ -7,7 +7,7 @@ import contextlib
 import re
 import secrets
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -63,12 +63,10 @@ class Reference:
 
     Attributes:
         children: normal form of what was made.
-        status: status and reason at the end.
         writes: method and path of each writing request, with ``{namespace}`` in place of the namespace.
     """
 
     children: dict[str, Any]
-    status: tuple[str, str]
     writes: tuple[tuple[str, str], ...]
 
 
@@ -78,6 +76,8 @@ class Cluster:
     Attributes:
         client: an administrator's.
         references: by name of scenario; runs fill it.
+        directory: for files of this campaign; it goes at the end.
+        left: by ``namespace/name``, which terminal status a workload has left.
     """
 
     def __init__(self, sandbox: Sandbox) -> None:
@@ -86,7 +86,8 @@ class Cluster:
         self.references: dict[str, Reference] = {}
         self.connection = load(sandbox.kubeconfig)
         self.client = Client(self.connection)
-        self.directory = Path(tempfile.mkdtemp(prefix="kaiwo-campaign-"))
+        self._temporary = tempfile.TemporaryDirectory(prefix="kaiwo-campaign-")
+        self.directory = Path(self._temporary.name)
         self.left: dict[str, str] = {}
         self._words: dict[str, list[str]] = {}
         self._watchers: list[asyncio.Task[None]] = []
@@ -102,11 +103,12 @@ class Cluster:
         return self
 
     async def __aexit__(self, *exc: object) -> None:
-        """Stop to follow."""
+        """Stop to follow, and remove the files."""
         for watcher in self._watchers:
             watcher.cancel()
         await asyncio.gather(*self._watchers, return_exceptions=True)
         await self.client.__aexit__(*exc)
+        self._temporary.cleanup()
 
     async def namespace(self, stem: str) -> str:
         """Make a namespace with a Secret.
@@ -153,15 +155,12 @@ class Arena:
         namespace: of the case.
         proxy: between the operator and the API server; faults are defined here.
         operator: the running operator; None until a case with one of its own starts it.
-        seed: of the campaign, for what a case chooses at random.
     """
 
     cluster: Cluster
     namespace: str
     proxy: FaultProxy
     operator: OperatorProcess | None = None
-    seed: int = 0
-    began: int = field(default=0)
 
     @property
     def client(self) -> Client:

@@ -75,11 +75,10 @@ async def learn(cluster: Cluster, shared: Shared, scenarios: Sequence[Scenario])
     async def one(scenario: Scenario) -> None:
         async with _arena(cluster, f"clean-{scenario.name}", shared) as arena:
             await arena.submit(scenario)
-            status = await arena.reaches(scenario)
+            await arena.reaches(scenario)
             await oracles.at_rest(arena, 2.0)
             cluster.references[scenario.name] = Reference(
                 children=await _settled(arena),
-                status=(status["status"], status.get("reason", "")),
                 writes=arena.writes(),
             )
 
@@ -106,15 +105,15 @@ async def _settled(arena: Arena) -> dict[str, Any]:
 
 
 @contextlib.asynccontextmanager
-async def _arena(cluster: Cluster, stem: str, shared: Shared | None, seed: int = 0) -> AsyncIterator[Arena]:
+async def _arena(cluster: Cluster, stem: str, shared: Shared | None) -> AsyncIterator[Arena]:
     """A namespace of one case; without a shared operator with a proxy of its own."""
     namespace = await cluster.namespace(stem)
     try:
         if shared is not None:
-            yield Arena(cluster, namespace, shared.proxy, shared.operator, seed)
+            yield Arena(cluster, namespace, shared.proxy, shared.operator)
             return
         async with FaultProxy(cluster.connection) as proxy:
-            arena = Arena(cluster, namespace, proxy, seed=seed)
+            arena = Arena(cluster, namespace, proxy)
             try:
                 yield arena
             finally:
@@ -126,7 +125,7 @@ async def _arena(cluster: Cluster, stem: str, shared: Shared | None, seed: int =
 
 
 async def run(
-    cluster: Cluster, shared: Shared | None, cases: Sequence[Case], seed: int, told: Callable[[Result], None]
+    cluster: Cluster, shared: Shared | None, cases: Sequence[Case], told: Callable[[Result], None]
 ) -> list[Result]:
     """Run cases that are alike in whether they share an operator.
 
@@ -134,7 +133,6 @@ async def run(
         cluster: the control plane.
         shared: their operator; None for cases with one of their own.
         cases: to run.
-        seed: of the campaign.
         told: called with each result.
     """
     limit = asyncio.Semaphore(SHARING if shared else ALONE)
@@ -146,7 +144,7 @@ async def run(
             try:
                 async with (
                     asyncio.timeout(_LONGEST),
-                    _arena(cluster, f"{case.set}-{case.name}", shared, seed) as arena,
+                    _arena(cluster, f"{case.set}-{case.name}", shared) as arena,
                 ):
                     await case.run(arena)
             except ViolationError as error:

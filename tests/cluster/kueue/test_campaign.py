@@ -39,8 +39,8 @@ async def test_a_slice_of_every_set_holds_every_oracle(control_plane: Any) -> No
             await learn(cluster, shared, scenarios)
             cases = chosen(list(all_cases(cluster, scenarios, SEED)))
             together = [case for case in cases if not case.own]
-            results = await run(cluster, shared, together, SEED, lambda _: None)
-        results += await run(cluster, None, [case for case in cases if case.own], SEED, lambda _: None)
+            results = await run(cluster, shared, together, lambda _: None)
+        results += await run(cluster, None, [case for case in cases if case.own], lambda _: None)
     assert len(results) == OF_EACH_SET * len(SETS)
     failed = [f"{result.case} {result.oracle}: {result.message}" for result in results if result.oracle]
     assert not failed, "\n".join(failed)
