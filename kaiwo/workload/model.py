@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from kaiwo.plugin.sources import DownloadSource
     from kaiwo.plugin.vendors import GpuVendor
     from kaiwo.workload.download.progress import Progress
+    from kaiwo.workload.ending.record import BeneficiaryProgress, EndingRecord
     from kaiwo.workload.monitoring.history import GpuUse
     from kaiwo.workload.storage.classes import StorageClass
 
@@ -162,6 +163,7 @@ class Facts:
         warning_event_uid: uid of that object.
         settings: settings from KaiwoConfig, by name of the plugin.
         monitoring: what is known of the use of its GPUs, None where monitoring is off.
+        beneficiary: whether the workload that it was preempted for still waits; None while nobody knows.
     """
 
     now: datetime
@@ -187,6 +189,7 @@ class Facts:
     warning_event_uid: str = ""
     settings: Mapping[str, BaseModel] = field(default_factory=dict)
     monitoring: MonitoringFacts | None = None
+    beneficiary: BeneficiaryProgress | None = None
 
     def warning_event_of(self, obj: Object | None) -> Finding | None:
         """The newest Warning event about a live object, None when it was not read."""
@@ -315,6 +318,7 @@ class Plan:
         follow: name of the pod whose log has the progress of the download, empty for none.
         status_delay: seconds for which a new status is not written yet, None to write it now.
         utilization: ``status.utilization``, empty for none, None to keep the recorded one.
+        ending: the new ``status.termination``, None to keep the recorded one.
     """
 
     outcome: Outcome | None = None
@@ -329,6 +333,7 @@ class Plan:
     follow: str = ""
     status_delay: float | None = None
     utilization: Object | None = None
+    ending: EndingRecord | None = None
 
     @property
     def requeue_after(self) -> float | None:

@@ -65,6 +65,7 @@ class GpuHolder(WorkloadIdentity):
         gpus: how many.
         deadline: when its duration passed.
         on_nodes: GPUs of its pods by node.
+        adopted: whether somebody else made what runs it, so that it cannot be made again.
     """
 
     kind: WorkloadKind
@@ -73,6 +74,7 @@ class GpuHolder(WorkloadIdentity):
     gpus: int
     deadline: datetime
     on_nodes: Mapping[str, int] = field(default_factory=dict)
+    adopted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
