@@ -53,9 +53,9 @@ def test_a_job_is_requeued_where_the_configuration_says_so(full: World) -> None:
     record = EndingRecord.read(full.server.known("later").part("status", "termination"))
     assert record is not None
     assert record.action == "Requeue"
-    [told] = [item for item in full.server.known("urgent").part("status", "conditions")
+    [reported] = [item for item in full.server.known("urgent").part("status", "conditions")
               if item["type"] == "PreemptionDecided"]  # fmt: skip
-    assert "KaiwoJob team/later (requeued) ended by Kaiwo for it" in told["message"]
+    assert "KaiwoJob team/later (requeued) ended by Kaiwo for it" in reported["message"]
 
 
 def test_an_adopted_job_is_not_requeued(full: World) -> None:
