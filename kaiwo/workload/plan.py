@@ -91,7 +91,8 @@ def _with_backend(case: PlanContext) -> Plan | Blocked | None:
     if case.backend.absent_at_zero and workload.spec.replicas == 0:
         return plan_scaled_to_zero(case)
     if live is None:
-        return plan_held(case) or plan_create(case)
+        held = plan_held(case) if workload.status.termination else None
+        return held or plan_create(case)
     return plan_live(case) if ours else conflict(live, case.backend.child.kind, workload)
 
 

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from kaiwo.plugin.queues import QueueSystem
     from kaiwo.workload.backend_selection import BackendChoice
     from kaiwo.workload.download.progress import Progress
-    from kaiwo.workload.ending.record import BeneficiaryProgress
     from kaiwo.workload.model import Registry
 
 
@@ -178,7 +177,7 @@ class SnapshotReader:
             tuple(sorted(versions)),
             progress.text if progress is not None else "",
             self._uses.revision(entry.uid) if self._uses is not None else 0,
-            self._beneficiary(entry.uid),
+            self._beneficiaries.progress(entry.uid) if self._beneficiaries is not None else None,
         )
 
     def read(
@@ -250,7 +249,7 @@ class SnapshotReader:
             owners=owners,
             settings=settings,
             monitoring=self._uses.facts(entry.uid) if self._uses is not None else None,
-            beneficiary=self._beneficiary(entry.uid),
+            beneficiary=self._beneficiaries.progress(entry.uid) if self._beneficiaries is not None else None,
         )
         return Snapshot(workload, choice, facts)
 
@@ -294,9 +293,6 @@ class SnapshotReader:
                 recorded = {"child_uid": child.uid, "allocation": {BACKEND: other.name}}
                 return replace(workload, status=workload.status.model_copy(update=recorded))
         return None
-
-    def _beneficiary(self, uid: str) -> BeneficiaryProgress | None:
-        return self._beneficiaries.progress(uid) if self._beneficiaries is not None else None
 
     def _pods(self, workload: CachedObject) -> list[CachedObject]:
         """The pods of the workload's namespace that have its label."""
