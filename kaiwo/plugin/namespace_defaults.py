@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
-
-from kaiwo.plugin.sources import SecretReference
+from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from kaiwo.engine.resource import Object, Resource
     from kaiwo.plugin.rbac import PolicyRule
+    from kaiwo.plugin.sources import SecretReference
 
 DEFAULT_NAME: Final = "default"
 """Name of the object that counts where a namespace has several of a kind of defaults."""
+
+_PORTS = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,3 +122,25 @@ def precedence(name: str, created: str) -> tuple[bool, str, str]:
         created: its creationTimestamp, as the API server writes it.
     """
     return (name != DEFAULT_NAME, created, name)
+
+
+def same_server(one: object, other: str) -> bool:
+    """Whether two URLs name the same server.
+
+    Scheme and host count without case, the usual port of the scheme and slashes at the end of the path not at
+    all. What is no URL is the same as nothing.
+    """
+    wanted = _server(other)
+    return wanted is not None and isinstance(one, str) and _server(one) == wanted
+
+
+def _server(url: str) -> tuple[str, str, int | None, str] | None:
+    try:
+        parts = urlsplit(url.strip())
+        port = parts.port
+    except ValueError:
+        return None
+    if not parts.hostname or parts.scheme not in _PORTS or parts.query or parts.fragment:
+        return None
+    host = parts.hostname.rstrip(".")
+    return parts.scheme, host, port or _PORTS[parts.scheme], parts.path.rstrip("/")

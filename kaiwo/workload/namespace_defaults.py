@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
 
 from kaiwo.plugin.facts import Blocked
-from kaiwo.plugin.namespace_defaults import DefaultValues
+from kaiwo.plugin.namespace_defaults import (
+    NO_DEFAULTS,
+    DefaultsProblem,
+    DefaultValues,
+    precedence,
+    same_server,
+)
+from kaiwo.workload import plugin_calls
 from kaiwo.workload.applied_record import digest
-from kaiwo.workload.errors import SpecError
+from kaiwo.workload.errors import PluginError, SpecError
+from kaiwo.workload.json_access import lenient_map
 from kaiwo.workload.storage.volumes import requests, volumes
 
 if TYPE_CHECKING:
@@ -16,15 +23,13 @@ if TYPE_CHECKING:
 
     from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object
-    from kaiwo.plugin.namespace_defaults import DefaultsProblem, ItemCredentials, SecretVariable
+    from kaiwo.plugin.namespace_defaults import ItemCredentials, NamespaceDefaults, SecretVariable
     from kaiwo.plugin.rendering import Resolved
     from kaiwo.plugin.sources import DownloadSource, SecretReference
     from kaiwo.workload.model import Registry
 
 DEFAULTS_ORIGIN: Final = "the defaults of the namespace"
 """Where a value comes from, as ``kaiwo plan --explain`` says it."""
-
-_PORTS = {"http": 80, "https": 443}
 
 
 def combined(values: Sequence[DefaultValues]) -> DefaultValues:
@@ -40,8 +45,31 @@ def combined(values: Sequence[DefaultValues]) -> DefaultValues:
     )
 
 
+def values_in_use(found: Iterable[tuple[NamespaceDefaults, Sequence[Object]]]) -> DefaultValues:
+    """The defaults of a namespace, from what declares them and all objects of its kind there."""
+    values = []
+    for declared, objects in found:
+        entries = [lenient_map(obj.get("metadata")) for obj in objects]
+        usable = [
+            (precedence(str(entry.get("name")), str(entry.get("creationTimestamp") or "")), obj)
+            for entry, obj in zip(entries, objects, strict=True)
+            if not entry.get("deletionTimestamp")
+        ]
+        if usable:
+            values.append(read_defaults(declared, min(usable, key=lambda pair: pair[0])[1]))
+    return combined(values) if values else NO_DEFAULTS
+
+
+def read_defaults(declared: NamespaceDefaults, obj: Object) -> DefaultValues:
+    """The defaults that an object has; a plugin that fails is a problem of all workloads there."""
+    try:
+        return plugin_calls.namespace_defaults(declared, obj)
+    except (PluginError, SpecError) as error:
+        return DefaultValues(problems=(DefaultsProblem(str(error), reason="PluginError"),))
+
+
 def unusable(workload: Workload, registry: Registry, defaults: DefaultValues) -> Blocked | None:
-    """Why a workload waits until defaults of its namespace are corrected; None where it needs none of them."""
+    """Why a workload waits until defaults of its namespace are corrected; None where it needs none."""
     for problem in defaults.problems:
         if not problem.path or _is_concerned(workload, registry, problem):
             return Blocked(problem.reason, problem.message)
@@ -72,9 +100,7 @@ def _items(items: object) -> Iterator[Object]:
     yield from (item for item in (items if isinstance(items, list | tuple) else ()) if isinstance(item, dict))
 
 
-def default_variables(
-    workload: Workload, resolved: Resolved, given: Collection[object]
-) -> dict[str, Object]:
+def default_variables(workload: Workload, resolved: Resolved, given: Collection[object]) -> dict[str, Object]:
     """The variables that a container gets, by name.
 
     Args:
@@ -98,28 +124,6 @@ def _from_secret(variable: SecretVariable) -> Object:
     return {"name": variable.name, "valueFrom": {"secretKeyRef": reference}}
 
 
-def same_server(one: object, other: str) -> bool:
-    """Whether two URLs name the same server.
-
-    Scheme and host count without case, the usual port of the scheme and slashes at the end of the path not at
-    all. What is no URL is the same as nothing.
-    """
-    wanted = _server(other)
-    return wanted is not None and isinstance(one, str) and _server(one) == wanted
-
-
-def _server(url: str) -> tuple[str, str, int | None, str] | None:
-    try:
-        parts = urlsplit(url.strip())
-        port = parts.port
-    except ValueError:
-        return None
-    if not parts.hostname or parts.scheme not in _PORTS or parts.query or parts.fragment:
-        return None
-    host = parts.hostname.rstrip(".")
-    return parts.scheme, host, port or _PORTS[parts.scheme], parts.path.rstrip("/")
-
-
 def with_credentials(
     source: DownloadSource, items: Iterable[Object], field: str, entries: Sequence[ItemCredentials]
 ) -> tuple[Object, ...]:
@@ -138,14 +142,15 @@ def with_credentials(
     found = []
     for position, item in enumerate(items):
         entry = _entry(source, item, usable)
+        secrets = entry.secrets if entry is not None else {}
+        found.append({**item, **{name: _reference(secret) for name, secret in secrets.items()}})
         if entry is not None:
-            item = {**item, **{name: _reference(secret) for name, secret in entry.secrets.items()}}
-        elif source.needs_credentials and not source.gives_credentials(item):
+            continue
+        if source.needs_credentials and not source.gives_credentials(item):
             raise SpecError(
                 f"{field}[{position}].{source.credentials[0]}",
                 "is missing, and the namespace has no default for it; name a Secret here",
             )
-        found.append(item)
     return tuple(found)
 
 
@@ -189,8 +194,10 @@ def used_for_downloads(workload: Workload, registry: Registry, defaults: Default
     credentials: list[object] = []
     for request in requests(workload) if defaults.credentials else ():
         source = sources.get(request.path)
-        usable = _usable(source, defaults.credentials) if source is not None else []
-        for position, item in enumerate(_items(request.items)) if source is not None and usable else ():
+        if source is None:
+            continue
+        usable = _usable(source, defaults.credentials)
+        for position, item in enumerate(_items(request.items) if usable else ()):
             if entry := _entry(source, item, usable):
                 secrets = {name: _reference(secret) for name, secret in entry.secrets.items()}
                 credentials.append([list(request.path), position, secrets])

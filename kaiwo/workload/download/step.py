@@ -84,15 +84,24 @@ def next_step(case: PlanContext, resolved: Resolved, child: Object) -> Step | Bl
             return Step(outcome, (_download_condition(workload, "False", "JobFailed", outcome.message),))
         if requested.unserved(workload, case.registry):
             return _in_progress(case, live, (), ())
-    if live is not None and not _is_deleting(live):
-        used = used_for_downloads(workload, case.registry, facts.namespace_defaults)
-        if _stamp(live) != job.stamp(workload, used) and state.has_begun(live, facts):
-            # One that has begun keeps the defaults of its namespace that it was made with.
-            used = _defaults(live)
-        if _stamp(live) == job.stamp(workload, used) and _is_intact(config_map, workload, used):
-            # Nothing is rendered: checking and writing thousands of items anew would change nothing.
-            return _in_progress(case, live, (), ())
+    if live is not None and _is_current(case, live, config_map):
+        # Nothing is rendered: checking and writing thousands of items anew would change nothing.
+        return _in_progress(case, live, (), ())
     return _unfinished(case, job.prepare(case, resolved, child), live, config_map)
+
+
+def _is_current(case: PlanContext, live: Object, config_map: Object | None) -> bool:
+    """Whether the Job and its ConfigMap are as they would be made now.
+
+    A Job that has begun keeps the defaults of its namespace that it was made with.
+    """
+    if _is_deleting(live):
+        return False
+    workload, facts = case.workload, case.facts
+    used = used_for_downloads(workload, case.registry, facts.namespace_defaults)
+    if used != _defaults(live) and state.has_begun(live, facts):
+        used = _defaults(live)
+    return _stamp(live) == job.stamp(workload, used) and _is_intact(config_map, workload, used)
 
 
 def _unfinished(

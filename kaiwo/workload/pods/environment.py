@@ -42,8 +42,8 @@ def set_environment(container: Object, inp: RenderInput, path: str, origins: Ori
     for name in numbers:
         merged.pop(name, None)
     defaults = default_variables(inp.workload, inp.resolved, merged) if inp.resolved.variables else {}
-    for name, variable in defaults.items() if not container.get("envFrom") else ():
-        merged[name] = (variable, "")
+    for name, default in defaults.items() if not container.get("envFrom") else ():
+        merged[name] = (default, "")
         origins.note(f"{path}.env[{len(merged) - 1}]", "plugin", DEFAULTS_ORIGIN)
     for position, (_, field) in enumerate(merged.values()):
         if field:
