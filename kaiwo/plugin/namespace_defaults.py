@@ -66,12 +66,10 @@ class DefaultsProblem:
         message: which object and field, what is wrong and what to do, in one line.
         path: below ``spec.storage``, what a workload must have to be concerned: ``("huggingFace",)``, or the
             list of a source, of which an item gives no credentials. Empty for all workloads.
-        reason: CamelCase word.
     """
 
     message: str
     path: tuple[str, ...] = ()
-    reason: str = "InvalidNamespaceDefaults"
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 _VARIABLE: Final = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
 _SECRET: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _KEY: Final = re.compile(r"[-._A-Za-z0-9]+")
-_REASON: Final = re.compile(r"[A-Z][A-Za-z0-9]*")
 _SECTIONS: Final = ("", "data", "huggingFace")
 
 _ODD: Final[tuple[Any, ...]] = (None, [], "text", 7, {"unknown": None}, {"spec": {"spec": []}})
@@ -81,8 +80,6 @@ def _faults(values: DefaultValues) -> Iterator[str]:
     for problem in values.problems:
         if not isinstance(problem, DefaultsProblem) or not problem.message or "\n" in problem.message:
             yield f"returned {problem!r}, expected a DefaultsProblem with one line of text"
-        elif not _REASON.fullmatch(problem.reason):
-            yield f"returned the reason {problem.reason!r}, expected a CamelCase word"
 
 
 def _variable_fault(variable: object) -> str:

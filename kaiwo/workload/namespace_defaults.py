@@ -65,14 +65,14 @@ def read_defaults(declared: NamespaceDefaults, obj: Object) -> DefaultValues:
     try:
         return plugin_calls.namespace_defaults(declared, obj)
     except (PluginError, SpecError) as error:
-        return DefaultValues(problems=(DefaultsProblem(str(error), reason="PluginError"),))
+        return DefaultValues(problems=(DefaultsProblem(str(error)),))
 
 
 def unusable(workload: Workload, registry: Registry, defaults: DefaultValues) -> Blocked | None:
     """Why a workload waits until defaults of its namespace are corrected; None where it needs none."""
     for problem in defaults.problems:
         if not problem.path or _is_concerned(workload, registry, problem):
-            return Blocked(problem.reason, problem.message)
+            return Blocked("InvalidNamespaceDefaults", problem.message)
     return None
 
 
