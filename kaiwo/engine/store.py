@@ -160,6 +160,7 @@ class Store:
         self._objects: dict[_NameKey, CachedObject] = {}
         self._owned = Index()
         self._labelled = {label: Index() for label in projection.labels}
+        self._by_namespace: dict[str, dict[str, CachedObject]] | None = None  # made by the first question
 
     def __len__(self) -> int:
         """Number of objects."""
@@ -178,6 +179,14 @@ class Store:
     def get(self, namespace: str, name: str) -> CachedObject | None:
         """One object, None when there is none."""
         return self._objects.get((namespace, name))
+
+    def in_namespace(self, namespace: str) -> builtins.list[CachedObject]:
+        """All objects of one namespace."""
+        if self._by_namespace is None:
+            self._by_namespace = {}
+            for obj in self._objects.values():
+                self._by_namespace.setdefault(obj.namespace, {})[obj.name] = obj
+        return list(self._by_namespace.get(namespace, {}).values())
 
     def owned_by(self, uid: str) -> builtins.list[CachedObject]:
         """Objects with an owner reference to that uid."""
@@ -270,6 +279,7 @@ class Store:
                 _log.exception("a subscriber of %s failed at %s %r", self.resource, event.type, event.latest)
 
     def _index(self, old: CachedObject | None, new: CachedObject | None) -> None:
+        self._index_namespace(old, new)
         if old is not None:
             for owner in old.owners:
                 self._owned.remove(owner.uid, old)
@@ -283,6 +293,17 @@ class Store:
                 index.remove(before, old)
             if new is not None and after is not None:
                 index.add(after, new)
+
+    def _index_namespace(self, old: CachedObject | None, new: CachedObject | None) -> None:
+        if self._by_namespace is None:
+            return
+        if new is not None:
+            self._by_namespace.setdefault(new.namespace, {})[new.name] = new
+        elif old is not None:
+            others = self._by_namespace.get(old.namespace, {})
+            others.pop(old.name, None)
+            if not others:
+                self._by_namespace.pop(old.namespace, None)
 
 
 class Cache:
@@ -359,9 +380,8 @@ class Cache:
     def list(self, resource: Resource, namespace: str | None = None) -> Iterator[CachedObject]:
         """All objects of a kind, or those of one namespace."""
         store = self._stores.get(resource)
-        for obj in store or ():
-            if namespace is None or obj.namespace == namespace:
-                yield obj
+        if store is not None:
+            yield from store if namespace is None else store.in_namespace(namespace)
 
     def owned_by(self, uid: str, resource: Resource | None = None) -> builtins.list[CachedObject]:
         """Objects with an owner reference to a uid, of one kind or of all."""

@@ -148,6 +148,8 @@ class Operator:
         self._config.on_settings_change(self._lifecycles.settings_changed)
         manager.before_controllers(KAIWO_CONFIG, self._lifecycles.start)
         manager.conditions.add(KAIWO_CONFIG, SINGLETON)
+        for declared in self._registry.namespace_defaults:
+            manager.watch(Watch(declared.kind, namespaces=settings.watch_namespace))
         self._monitoring = Monitoring.of(settings, manager, self._registry.vendors)
         reader = SnapshotReader(
             manager.cache, cluster, self._config, self._registry,

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from kaiwo.engine.resource import JOB, NAMESPACE, POD
+from kaiwo.host.workload.namespace_defaults import NamespaceDefaultsReader
 from kaiwo.host.workload.ownership import PodOwners, is_made_by_kaiwo
 from kaiwo.plugin.queues import QueueFacts
 from kaiwo.workload import plugin_calls
@@ -49,6 +50,7 @@ class Fingerprint(NamedTuple):
         others: those of its pods, volumes and downloads, and of their queue objects.
         progress: what is known of a running download.
         monitoring: changes with what monitoring says.
+        defaults: changes with the defaults of the namespace.
     """
 
     workload: str
@@ -56,6 +58,7 @@ class Fingerprint(NamedTuple):
     others: tuple[str, ...]
     progress: str
     monitoring: int = 0
+    defaults: str = ""
 
 
 @dataclass(slots=True)
@@ -128,7 +131,7 @@ class SnapshotReader:
         """Set up.
 
         Args:
-            cache: all watched kinds.
+            cache: all watched kinds; those of defaults for namespaces are watched before.
             cluster: nodes and priority classes.
             config: configuration in force.
             registry: loaded declarations.
@@ -144,6 +147,7 @@ class SnapshotReader:
         self._served = served
         self._settings_of = settings_of
         self._queue_owners: dict[str, str] = {}
+        self._defaults = NamespaceDefaultsReader(cache, registry.namespace_defaults)
         self.pod_owners = PodOwners(cache, registry)
 
     def fingerprint(
@@ -171,6 +175,7 @@ class SnapshotReader:
             tuple(sorted(versions)),
             progress.text if progress is not None else "",
             self._uses.revision(entry.uid) if self._uses is not None else 0,
+            self._defaults.revision(entry.namespace),
         )
 
     def read(
@@ -242,6 +247,7 @@ class SnapshotReader:
             owners=owners,
             settings=settings,
             monitoring=self._uses.facts(entry.uid) if self._uses is not None else None,
+            namespace_defaults=self._defaults.values(entry.namespace),
         )
         return Snapshot(workload, choice, facts)
 
@@ -263,6 +269,7 @@ class SnapshotReader:
             queue_facts=self._queue_facts(namespace, (), (), settings, now),
             missing_queue=self._config.missing_queue,
             settings=settings,
+            namespace_defaults=self._defaults.values(namespace),
         )
 
     def _unreported_child(self, workload: Workload, backend: Backend | None) -> Workload | None:
