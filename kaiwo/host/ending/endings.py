@@ -120,7 +120,7 @@ class Endings:
             return await self._record(decision, found, foreign)
 
     def resume(self, record: EndingRecord) -> None:
-        """Take note of a decision about a foreign workload that an earlier process took and did not finish."""
+        """Take note of a decision about a foreign workload that an earlier process did not finish."""
         passed = (self._now() - record.decided_at).total_seconds()
         left = min(max(STUCK_SECONDS - passed, 0.0), STUCK_SECONDS)
         self._known.setdefault(record.workload_uid, (record, self._clock() + left))

@@ -32,7 +32,7 @@ class Endings(Protocol):
     """The one place where workloads are ended early, ``ControllerHost.endings``.
 
     It takes one decision at a time, so that two rules never end two workloads for one need. A KaiwoJob or
-    KaiwoService is an :class:`EndingVictim`: nothing is left to do after the answer. For other workloads there
+    KaiwoService is an :class:`EndingVictim`: nothing is left to do then. For other workloads there
     is :class:`ForeignVictim`: the plugin keeps the record before it ends them.
     """
 

@@ -115,19 +115,30 @@ def assess(
         idle = use.percent < policy.threshold
         since = None if not idle else _earlier(recorded, now)
         return Assessment("Idle" if idle else "Active", since, tuple(conditions), current=True)
+    return _without_figure(status, reading, recorded, tuple(conditions))
+
+
+def _without_figure(
+    status: Mapping[str, Any],
+    reading: Reading,
+    recorded: datetime | None,
+    conditions: tuple[Condition, ...],
+) -> Assessment:
+    """Phase of a workload that runs and of whose GPUs the last scrape does not say enough."""
     if recorded is not None and not reading.lost and not reading.interrupted:
         return Assessment("Idle", recorded, (*conditions, *_kept_unknown(status)))  # a scrape that failed
-    before = find_condition(lenient_maps(status.get("conditions")), UNKNOWN)
-    known_unknown = before is not None and before.get("status") == "True"
-    if reading.lost or known_unknown or recorded is not None:
+    kept = _kept_unknown(status)
+    if kept:
+        return Assessment("Active", None, (*conditions, *kept))  # another cause is no news
+    if reading.lost or recorded is not None:
+        use = reading.utilization
         problem = reading.problem or (use.problem if use is not None else "") or "MetricsMissing"
         if recorded is not None and reading.interrupted:
             problem = "NotObserved"
-        if known_unknown and before is not None:
-            problem = str(before.get("reason"))  # another cause is no news
         text = _WORDS.get(problem, "nothing is known of the use of its GPUs")
-        conditions.append(Condition(UNKNOWN, "True", problem, f"{text}. It is not ended meanwhile"))
-    return Assessment("Active", None, tuple(conditions))
+        unknown = Condition(UNKNOWN, "True", problem, f"{text}. It is not ended meanwhile")
+        conditions = (*conditions, unknown)
+    return Assessment("Active", None, conditions)
 
 
 def _kept_unknown(status: Mapping[str, Any]) -> tuple[Condition, ...]:

@@ -30,8 +30,8 @@ class ProcessSettings:
     """The process settings.
 
     Attributes:
-        enabled: whether workloads are tracked at all. Where nothing says so, they are if an endpoint is named:
-            an operator that loads every installed plugin does nothing for this one.
+        enabled: whether workloads are tracked at all. Where nothing says so, they are if an endpoint is
+            named: an operator that loads every installed plugin does nothing for this one.
         endpoint: where the use of GPUs is read; empty for the endpoint of resource monitoring.
         interval: seconds between two scrapes.
         defaults: by annotation; only those that are set.

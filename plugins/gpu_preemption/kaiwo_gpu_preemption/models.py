@@ -39,10 +39,10 @@ class WorkloadRef(Model):
 class GpuWorkloadSpec(Model):
     """``spec`` of a GpuWorkload; the operator writes it."""
 
-    workload_ref: Annotated[WorkloadRef, Field(description="The root owner of the pods.")]
+    workload_ref: Annotated[WorkloadRef | None, Field(description="The root owner of the pods.")] = None
     gpu_resources: Annotated[
-        dict[str, int], Field(description="GPUs that its pods request together, by resource key.")
-    ]
+        dict[str, int] | None, Field(description="GPUs that its pods request together, by resource key.")
+    ] = None
     utilization_threshold: Annotated[
         _Percent | None, Field(description="Per cent of use below which its GPUs are idle.")
     ] = None

@@ -15,13 +15,15 @@ _WHY_DELETE = "a workload with idle GPUs is deleted where its annotations ask fo
 _RULES = (
     PolicyRule(("",), ("namespaces",), _READ, "annotations of a namespace hold for its workloads"),
     PolicyRule(("",), ("nodes",), _READ, "free GPUs count before idle ones are taken back"),
-    PolicyRule(("",), ("pods",), (*_READ, "delete"), f"pods with GPUs are tracked; {_WHY_DELETE}", namespaced=True),
+    PolicyRule(("",), ("pods",), _READ, "pods with GPUs are tracked", namespaced=True),
+    PolicyRule(("",), ("pods",), ("delete",), _WHY_DELETE, namespaced=True),
     PolicyRule(("apps",), ("replicasets",), ("get",), _WHY_OWNERS, namespaced=True),
     PolicyRule(("apps",), ("deployments", "statefulsets"), ("get", "delete"), _WHY_DELETE, namespaced=True),
     PolicyRule(("batch",), ("jobs",), ("get", "delete"), _WHY_DELETE, namespaced=True),
     PolicyRule(("batch",), ("cronjobs",), ("get",), _WHY_OWNERS, namespaced=True),
     PolicyRule(
-        ("ray.io",), ("rayclusters", "rayjobs", "rayservices"), ("get", "delete"), _WHY_DELETE, namespaced=True
+        ("ray.io",), ("rayclusters", "rayjobs", "rayservices"), ("get", "delete"), _WHY_DELETE,
+        namespaced=True,
     ),
     PolicyRule(("workload.codeflare.dev",), ("appwrappers",), ("get",), _WHY_OWNERS, namespaced=True),
     PolicyRule(
@@ -55,8 +57,8 @@ def kaiwo_controllers() -> list[ExtraController]:
             {"name": "Owner", "type": "string", "jsonPath": ".spec.workloadRef.kind"},
             {"name": "OwnerName", "type": "string", "jsonPath": ".spec.workloadRef.name"},
         ),
-        description="GpuWorkload says how a workload uses its GPUs, and what became of it when they were idle; "
-        "the operator writes it.",
+        description="GpuWorkload says how a workload uses its GPUs, and what became of it when they were "
+        "idle; the operator writes it.",
     )
     return [
         ExtraController(

@@ -95,8 +95,14 @@ def _amounts(container: Mapping[str, Any], patterns: Sequence[str]) -> list[tupl
 
 
 def read_pod(entry: CachedObject, patterns: Sequence[str]) -> GpuPodFacts | None:
+    """What is read of a pod in the cache, None where it requests no GPUs."""
+    return pod_facts(entry.readable(), patterns)
+
+
+def pod_facts(pod: Object, patterns: Sequence[str]) -> GpuPodFacts | None:
     """What is read of a pod, None where it requests no GPUs."""
-    spec, status = lenient_map(entry.readable_part("spec")), lenient_map(entry.readable_part("status"))
+    metadata = lenient_map(pod.get("metadata"))
+    spec, status = lenient_map(pod.get("spec")), lenient_map(pod.get("status"))
     gpus = requested_gpus(spec, patterns)
     if not gpus:
         return None
@@ -105,14 +111,18 @@ def read_pod(entry: CachedObject, patterns: Sequence[str]) -> GpuPodFacts | None
     lacks, since = ("", None) if node or over else _lacks(spec, status, gpus)
     place = {name: spec[name] for name in ("nodeSelector", "affinity", "tolerations") if name in spec}
     return GpuPodFacts(
-        entry.namespace, entry.name, entry.uid, gpus, node,
+        lenient_text(metadata.get("namespace")),
+        lenient_text(metadata.get("name")),
+        lenient_text(metadata.get("uid")),
+        gpus,
+        node,
         over=over,
-        running=phase == "Running" and entry.deleted is None,
+        running=phase == "Running" and not metadata.get("deletionTimestamp"),
         started=_started(status),
         lacks=lacks,
         since=since,
         place=place if lacks else None,
-    )  # fmt: skip
+    )
 
 
 def _started(status: Mapping[str, Any]) -> datetime | None:

@@ -1,4 +1,4 @@
-"""What holds for one workload: annotations of its root owner and namespace, KaiwoConfig, environment, defaults."""
+"""What holds for one workload, by annotations, KaiwoConfig, environment and defaults, in this order."""
 
 from __future__ import annotations
 

@@ -6,7 +6,6 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-
 from kaiwo.plugin.kit.endings import Beneficiary, Choice, GpuDemand, GpuHolder, GpuRoom, choose
 from kaiwo_gpu_preemption.node_fit import may_use
 
@@ -20,10 +19,10 @@ if TYPE_CHECKING:
 
 NO_FIT: Final = {
     "NoCandidates": "no fit: no workload has had idle GPUs of this kind for its grace period",
-    "WouldNotHelp": "no fit: ending every workload with idle GPUs would not give it enough on nodes it may use",
+    "WouldNotHelp": "no fit: ending every workload with idle GPUs would not give it enough",
     "NotNeeded": "no fit: there are enough free GPUs on nodes that it may use, so something else holds it up",
     "QueueHolds": "no fit: its queue holds it, and idle GPUs outside of the queue are no quota",
-    "OtherNamespaces": "no fit: the operator reads pods of chosen namespaces only, so what is free is unknown",
+    "OtherNamespaces": "no fit: the operator reads pods of chosen namespaces only, what is free is unknown",
 }
 
 

@@ -239,7 +239,7 @@ class Taking:
             owner: its root owner, as far as the GpuWorkload names it.
 
         Returns:
-            ``gone`` when it is, ``deleting``, ``withdrawn`` where it may not be ended any more, else an error.
+            ``gone`` when it is, ``deleting``, ``withdrawn`` where it may not be ended now, else an error.
         """
         record = EndingRecord.read(entry.readable_part("status", "decision"))
         if record is None or record.workload_uid != owner.uid:

@@ -13,8 +13,9 @@ from kaiwo_gpu_preemption.policy import duration_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from datetime import datetime
 
-    from kaiwo.plugin.kit.cache import CachedObject
+    from kaiwo.plugin.kit.cache import Cache, CachedObject
     from kaiwo.plugin.kit.kinds import Object
     from kaiwo.plugin.kit.workload import Condition
     from kaiwo_gpu_preemption.assessment import Assessment, Timing
@@ -82,6 +83,11 @@ class Tracked:
                 total[key] = total.get(key, 0) + count
         return total
 
+    @property
+    def due_since(self) -> datetime | None:
+        """Since when its GPUs may be taken back."""
+        return self.timing.since if self.timing is not None else None
+
     def __str__(self) -> str:
         """``Job team/train``."""
         return f"{self.owner.resource.kind} {self.owner.namespace}/{self.owner.name}"
@@ -146,3 +152,13 @@ def by_workload(entries: Sequence[CachedObject]) -> dict[str, CachedObject]:
         if uid and entry.name.endswith(_NAME.sub("-", uid[:8].lower())):
             found[uid] = entry
     return found
+
+
+def refreshed(cache: Cache, tracked: Tracked) -> None:
+    """Go on with the GpuWorkload as it is after a write of this process."""
+    before = tracked.entry
+    if before is None:
+        return
+    live = cache.get(GPU_WORKLOAD, before.namespace, before.name)
+    if live is not None and live.uid == before.uid:
+        tracked.entry = live
