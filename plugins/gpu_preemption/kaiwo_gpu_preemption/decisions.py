@@ -120,11 +120,11 @@ class Decisions:
             return
         demands = []
         for one in waiting:
-            demand = demand_of(one)
-            if demand is None or one.held:
+            asked = demand_of(one)
+            if asked is None or one.held:
                 self._says(one, "QueueHolds")
             else:
-                demands.append((demand[0].since, str(one), one, demand))
+                demands.append((asked[0].since, str(one), one, asked))
         taken = self._taking.busy
         nodes = [node.readable() for node in self._host.manager.cache.list(NODE)]
         pods = await self._all_pods() if demands and ready else []

@@ -164,8 +164,8 @@ class OwnerReader:
             )  # fmt: skip
             return Root(owner, str(owner))
         chain, seen = [str(current)], {current.uid}
-        while current.owner is not None:
-            reference = current.owner
+        reference: OwnerRef | None = current.owner
+        while reference is not None:
             if reference.uid in seen or len(chain) >= LONGEST_CHAIN:
                 raise NoRoot(f"owners of pod {pod.namespace}/{pod.name} lead back to {reference}")
             seen.add(reference.uid)
@@ -179,6 +179,7 @@ class OwnerReader:
                 raise NoRoot(f"{reference}, the owner of {current}, is gone")
             current = known.metadata
             chain.append(str(current))
+            reference = current.owner
         return Root(current, _chain(chain))
 
     def _ends(self, current: OwnerMetadata, chain: list[str], why: str) -> Root:

@@ -109,7 +109,7 @@ def pod_facts(pod: Object, patterns: Sequence[str]) -> GpuPodFacts | None:
     phase, node = status.get("phase"), lenient_text(spec.get("nodeName"))
     over = phase in _OVER
     lacks, since = ("", None) if node or over else _lacks(spec, status, gpus)
-    place = {name: spec[name] for name in ("nodeSelector", "affinity", "tolerations") if name in spec}
+    place: Object = {name: spec[name] for name in ("nodeSelector", "affinity", "tolerations") if name in spec}
     return GpuPodFacts(
         lenient_text(metadata.get("namespace")),
         lenient_text(metadata.get("name")),
