@@ -141,13 +141,20 @@ class Store:
         projection: what is kept of each object.
         selector: which objects are watched at all.
         namespaces: the namespaces that are watched, empty for all. Each has lists and watches of its own.
+        keeps: which objects of those that are watched are kept.
         unreadable: those of them of which nothing can be known now, because they may not be listed.
     """
 
     def __init__(
-        self, resource: Resource, projection: Projection, namespaces: tuple[str, ...], selector: Selector
+        self,
+        resource: Resource,
+        projection: Projection,
+        namespaces: tuple[str, ...],
+        selector: Selector,
+        keeps: Callable[[CachedObject], bool] | None = None,
     ) -> None:
         self.resource = resource
+        self.keeps = keeps
         self.projection = projection
         self.namespaces = namespaces
         self.selector = selector
@@ -214,7 +221,7 @@ class Store:
             version: of the list.
             namespace: the namespace that was listed, None for all.
         """
-        listed = {obj.key: obj for obj in objects}
+        listed = {obj.key: obj for obj in objects if self.keeps is None or self.keeps(obj)}
         number = version_number(version)
         restored = number < self._versions.get(namespace or "", 0)
         self._versions[namespace or ""] = number
@@ -255,6 +262,10 @@ class Store:
     def _put(self, obj: CachedObject) -> None:
         key = obj.key
         old = self._objects.get(key)
+        if self.keeps is not None and not self.keeps(obj):
+            if old is not None and old.version < obj.version:
+                self._remove(old)
+            return
         if old is not None:
             if old.version >= obj.version > 0:
                 return
@@ -322,6 +333,7 @@ class Cache:
         *,
         namespaces: tuple[str, ...] = (),
         label_selector: str | None = None,
+        keeps: Callable[[CachedObject], bool] | None = None,
     ) -> Store:
         """Make room for a kind, or widen what is kept of it: several readers share one store.
 
@@ -330,6 +342,9 @@ class Cache:
             projection: what this reader needs; the store keeps what any of them needs.
             namespaces: the only namespaces of interest, empty for all.
             label_selector: which objects are of interest, None for all.
+            keeps: which of these are kept, for what no selector of the API server can say; None for all. It
+                counts for the first reader of a kind: others would miss objects, so who gives it has a cache
+                of its own, see :meth:`kaiwo.engine.manager.Manager.follow`.
 
         Raises:
             ValueError: the kind is registered with other namespaces or another selector, or a selector that
@@ -338,7 +353,7 @@ class Cache:
         wanted = projection or Projection()
         store = self._stores.get(resource)
         if store is None:
-            store = Store(resource, wanted, namespaces, Selector.parse(label_selector))
+            store = Store(resource, wanted, namespaces, Selector.parse(label_selector), keeps)
             self._stores[resource] = store
             return store
         if store.namespaces != namespaces or store.selector.text != (label_selector or ""):
@@ -351,7 +366,7 @@ class Cache:
             if len(store) or store.synced:
                 raise ValueError(f"{resource}: register all readers before the first list is taken in")
             handlers = store.handlers
-            store = self._stores[resource] = Store(resource, wider, namespaces, store.selector)
+            store = self._stores[resource] = Store(resource, wider, namespaces, store.selector, store.keeps)
             store.handlers = handlers
         return store
 

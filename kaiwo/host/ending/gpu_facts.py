@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from kaiwo.plugin.queues import QueueSystem
 
 _OVER = frozenset({"Succeeded", "Failed"})
-_KINDS: dict[str, WorkloadKind] = {"KaiwoJob": "KaiwoJob", "KaiwoService": "KaiwoService"}
+KINDS: dict[str, WorkloadKind] = {"KaiwoJob": "KaiwoJob", "KaiwoService": "KaiwoService"}
 
 
 class GpuFacts:
@@ -93,7 +93,7 @@ class GpuFacts:
         start = parse_time(status.get("startTime"))
         deadline = deadline_of(entry.readable_part("spec", "duration"), start)
         key, gpus = lenient_text(split.get("resourceKey")), split.get("gpus")
-        kind = _KINDS.get(entry.resource.kind)
+        kind = KINDS.get(entry.resource.kind)
         if start is None or deadline is None or kind is None or not key or not isinstance(gpus, int):
             return None
         on_nodes: Counter[str] = Counter()
@@ -179,7 +179,7 @@ class GpuFacts:
 
     def queue_objects(self, whom: Beneficiary) -> list[CachedObject]:
         """The queue system's objects of a workload: of its child, or of its pods."""
-        entry = self._cache.get(WORKLOADS[_KINDS[whom.kind]], whom.namespace, whom.name)
+        entry = self._cache.get(WORKLOADS[KINDS[whom.kind]], whom.namespace, whom.name)
         if entry is None or self._queue is None:
             return []
         owners = [entry.readable_part("status", "childUID") or "", *(pod.uid for pod in self._pods(entry))]

@@ -17,7 +17,7 @@ from kaiwo.api.crds import KAIWO_CONFIG, WORKLOADS
 from kaiwo.engine.errors import Conflict, EngineError, Forbidden, NotFound
 from kaiwo.engine.resource import NODE, POD
 from kaiwo.engine.timestamps import format_time
-from kaiwo.host.ending.gpu_facts import GpuFacts, used_on
+from kaiwo.host.ending.gpu_facts import KINDS, GpuFacts, used_on
 from kaiwo.host.ending.gpu_index import GpuIndex
 from kaiwo.workload.ending.decision import EndingDecision, EndingVictim
 from kaiwo.workload.ending.preemption import Choice, anywhere, choose
@@ -274,7 +274,7 @@ class Preemption:
             return RETRY_SECONDS
         victims = tuple(
             EndingVictim(
-                victim.kind, victim.namespace, victim.name, victim.uid,
+                KINDS[victim.kind], victim.namespace, victim.name, victim.uid,
                 evidence=_evidence(victim, demand, choice, relief, now),
                 resource_version=victim.resource_version,
                 figures=_figures(victim, demand, choice, now),
