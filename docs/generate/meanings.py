@@ -31,6 +31,12 @@ CANNOT_RUN: Final[Meanings] = {
         "be repeated in too many containers. The message names the field and the limit; put data into a "
         "volume or the image. A running workload goes on and is still observed.",
     ),
+    "InvalidNamespaceDefaults": Meaning(
+        "ERROR",
+        "Defaults of the namespace have a malformed part that this workload needs. The message "
+        "names the field. The workload starts by itself when it is corrected. See "
+        "[namespace-defaults.md](namespace-defaults.md).",
+    ),
     "InvalidName": Meaning(
         "ERROR",
         "The name is too long or has characters that its backend does not support. Use the name shown.",

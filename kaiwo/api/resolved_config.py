@@ -12,7 +12,13 @@ from pydantic import ValidationError
 from kaiwo.api.core_types import ResourceRequirements
 from kaiwo.api.duration import parse_duration
 from kaiwo.api.errors import InvalidConfig, Problem
-from kaiwo.api.kaiwoconfig import DownloadLimitsSection, ExpectedGpus, KaiwoConfigSpec, StorageSection
+from kaiwo.api.kaiwoconfig import (
+    DownloadLimitsSection,
+    ExpectedGpus,
+    GpuPreemptionSection,
+    KaiwoConfigSpec,
+    StorageSection,
+)
 from kaiwo.api.spec_checks import check_config
 from kaiwo.api.validation_errors import explain
 from kaiwo.engine.quantity import parse_quantity
@@ -67,6 +73,7 @@ class ResolvedConfig:
         profile: what is monitored.
         terminate_underutilized: whether underutilising workloads are ended.
         terminate_underutilized_after: how long they may underutilise before.
+        gpu_preemption: defaults for idle GPUs, as written: None for what is left out.
         default_cluster_queue_name: queue of workloads that name none.
         default_cluster_queue_cohort_name: cohort of the default queue.
         default_topology_name: Topology of the discovered flavors, empty for none.
@@ -103,6 +110,7 @@ class ResolvedConfig:
     profile: Literal["gpu"]
     terminate_underutilized: bool
     terminate_underutilized_after: timedelta
+    gpu_preemption: GpuPreemptionSection
     default_cluster_queue_name: str
     default_cluster_queue_cohort_name: str
     default_topology_name: str
@@ -173,6 +181,7 @@ class ResolvedConfig:
             profile=monitoring.profile,
             terminate_underutilized=monitoring.terminate_underutilized,
             terminate_underutilized_after=parse_duration(monitoring.terminate_underutilized_after),
+            gpu_preemption=spec.gpu_preemption,
             default_cluster_queue_name=spec.default_cluster_queue_name,
             default_cluster_queue_cohort_name=spec.default_cluster_queue_cohort_name,
             default_topology_name=spec.default_topology_name or "",

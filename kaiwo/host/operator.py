@@ -48,6 +48,7 @@ from kaiwo.host.lifecycles import Lifecycles
 from kaiwo.host.metrics.gpu_time_record import GpuTimeRecord
 from kaiwo.host.metrics.process import describe_process
 from kaiwo.host.metrics.workloads import WorkloadMetrics
+from kaiwo.host.monitoring.feed import SampleFeed
 from kaiwo.host.monitoring.service import Monitoring
 from kaiwo.host.plugin_timeout import TimeLimit, guarded_registry
 from kaiwo.host.server import ProbeServer
@@ -149,6 +150,8 @@ class Operator:
         self._config.on_settings_change(self._lifecycles.settings_changed)
         manager.before_controllers(KAIWO_CONFIG, self._lifecycles.start)
         manager.conditions.add(KAIWO_CONFIG, SINGLETON)
+        for declared in self._registry.namespace_defaults:
+            manager.watch(Watch(declared.kind, namespaces=settings.watch_namespace))
         self._monitoring = Monitoring.of(settings, manager, self._registry.vendors)
         beneficiaries = Beneficiaries(manager.cache)
         reader = SnapshotReader(
@@ -209,12 +212,20 @@ class Operator:
         """What ends workloads before they end by themselves: monitoring and preemption."""
         manager = self._manager
         self._endings = Endings(manager, self._transition)
+        settings = self._settings
+        monitored = (
+            (settings.resource_monitoring_metrics_endpoint, settings.resource_monitoring_polling_interval)
+            if self._monitoring is not None
+            else None
+        )
+        self._feed = SampleFeed(
+            manager, self._registry.vendors, monitored=monitored, unled=self._unled,
+        )  # fmt: skip
         if self._monitoring is not None:
             self._monitoring.connect(
                 config=lambda: self._config.current, pod_owners=reader.pod_owners, endings=self._endings,
                 requeue={one.kind: one.controller.enqueue for one in self._workloads},
-                unled=lambda: self._lease.unled if self._lease is not None else None,
-                on_change=config.on_facts_change,
+                unled=self._unled, on_change=config.on_facts_change, feed=self._feed,
             )  # fmt: skip
         self._preemption = Preemption(
             manager, self._registry, self._endings,
@@ -223,6 +234,10 @@ class Operator:
         )  # fmt: skip
         for changing in (cluster, self._config):
             changing.on_change(self._preemption.changed)
+
+    def _unled(self) -> float | None:
+        """Seconds during which no process led before this one did, None if that is not known."""
+        return self._lease.unled if self._lease is not None else None
 
     def _build_plugin_controllers(self) -> None:
         manager, settings, plugins = self._manager, self._settings, self._plugins
@@ -238,6 +253,8 @@ class Operator:
                         on_config_change=self._config.on_change,
                         namespaces=settings.watch_namespace,
                         nodes_labelled=plugins.labels_nodes,
+                        endings=self._endings,
+                        gpu_samples=self._feed,
                     )
                 )  # fmt: skip
 
@@ -306,6 +323,7 @@ class Operator:
                 self._listeners.start()
                 if self._monitoring is not None:
                     side.append(asyncio.create_task(self._monitoring.run(), name="monitoring"))
+                side.append(asyncio.create_task(self._feed.run(), name="GPU samples"))
                 self._preemption.start()
                 await self._manager.run(stop)
                 await self._lifecycles.stop()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from kaiwo.engine.resource import CONFIG_MAP, JOB, PERSISTENT_VOLUME_CLAIM
 from kaiwo.plugin.absent_plugins import absent_plugins
+from kaiwo.plugin.namespace_defaults import NO_DEFAULTS
 from kaiwo.workload.json_access import lenient_map
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from kaiwo.plugin.backends import Backend
     from kaiwo.plugin.diagnosis import DiagnosisRule
     from kaiwo.plugin.facts import Allocation, NodeFact
+    from kaiwo.plugin.namespace_defaults import DefaultValues, NamespaceDefaults
     from kaiwo.plugin.observation import Finding, Outcome
     from kaiwo.plugin.queues import QueueFacts, QueueSystem
     from kaiwo.plugin.registry import Plugins
@@ -45,6 +47,7 @@ class Registry:
         queue: the queue system in force, None without one.
         contributions: contributions to pods, in the order in which they are applied.
         sources: download sources.
+        namespace_defaults: kinds of defaults for namespaces, in the order in which they count.
         diagnosis: diagnosis rules, in the order in which they are called.
         absent_fields: fields of installed plugins that are not loaded: ``("KaiwoJob", "rayJob")`` to the
             plugin.
@@ -57,6 +60,7 @@ class Registry:
     queue: QueueSystem | None = None
     contributions: tuple[PodContribution, ...] = ()
     sources: tuple[DownloadSource, ...] = ()
+    namespace_defaults: tuple[NamespaceDefaults, ...] = ()
     diagnosis: tuple[DiagnosisRule, ...] = ()
     absent_fields: AbsentFields = field(default_factory=dict)
     labels_nodes: bool = False
@@ -75,6 +79,7 @@ class Registry:
             queue=plugins.queue_system,
             contributions=plugins.contributions,
             sources=plugins.sources,
+            namespace_defaults=plugins.namespace_defaults,
             diagnosis=plugins.diagnosis_rules,
             absent_fields=plugins.absent_fields,
             labels_nodes=plugins.labels_nodes,
@@ -164,6 +169,7 @@ class Facts:
         settings: settings from KaiwoConfig, by name of the plugin.
         monitoring: what is known of the use of its GPUs, None where monitoring is off.
         beneficiary: whether the workload that it was preempted for still waits; None while nobody knows.
+        namespace_defaults: what its namespace gives to workloads that have not started.
     """
 
     now: datetime
@@ -190,6 +196,7 @@ class Facts:
     settings: Mapping[str, BaseModel] = field(default_factory=dict)
     monitoring: MonitoringFacts | None = None
     beneficiary: BeneficiaryProgress | None = None
+    namespace_defaults: DefaultValues = NO_DEFAULTS
 
     def warning_event_of(self, obj: Object | None) -> Finding | None:
         """The newest Warning event about a live object, None when it was not read."""

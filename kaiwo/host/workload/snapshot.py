@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from kaiwo.engine.resource import JOB, NAMESPACE, POD
+from kaiwo.host.workload.namespace_defaults import NamespaceDefaultsReader
 from kaiwo.host.workload.ownership import PodOwners, is_made_by_kaiwo
 from kaiwo.plugin.queues import QueueFacts
 from kaiwo.workload import plugin_calls
@@ -51,6 +52,7 @@ class Fingerprint(NamedTuple):
         progress: what is known of a running download.
         monitoring: changes with what monitoring says.
         beneficiary: whether the workload that it was preempted for still waits.
+        defaults: changes with the defaults of the namespace.
     """
 
     workload: str
@@ -59,6 +61,7 @@ class Fingerprint(NamedTuple):
     progress: str
     monitoring: int = 0
     beneficiary: str | None = None
+    defaults: str = ""
 
 
 @dataclass(slots=True)
@@ -132,7 +135,7 @@ class SnapshotReader:
         """Set up.
 
         Args:
-            cache: all watched kinds.
+            cache: all watched kinds; those of defaults for namespaces are watched before.
             cluster: nodes and priority classes.
             config: configuration in force.
             registry: loaded declarations.
@@ -150,6 +153,7 @@ class SnapshotReader:
         self._served = served
         self._settings_of = settings_of
         self._queue_owners: dict[str, str] = {}
+        self._defaults = NamespaceDefaultsReader(cache, registry.namespace_defaults)
         self.pod_owners = PodOwners(cache, registry)
 
     def fingerprint(
@@ -178,6 +182,7 @@ class SnapshotReader:
             progress.text if progress is not None else "",
             self._uses.revision(entry.uid) if self._uses is not None else 0,
             self._beneficiaries.progress(entry.uid) if self._beneficiaries is not None else None,
+            self._defaults.revision(entry.namespace),
         )
 
     def read(
@@ -250,6 +255,7 @@ class SnapshotReader:
             settings=settings,
             monitoring=self._uses.facts(entry.uid) if self._uses is not None else None,
             beneficiary=self._beneficiaries.progress(entry.uid) if self._beneficiaries is not None else None,
+            namespace_defaults=self._defaults.values(entry.namespace),
         )
         return Snapshot(workload, choice, facts)
 
@@ -271,6 +277,7 @@ class SnapshotReader:
             queue_facts=self._queue_facts(namespace, (), (), settings, now),
             missing_queue=self._config.missing_queue,
             settings=settings,
+            namespace_defaults=self._defaults.values(namespace),
         )
 
     def _unreported_child(self, workload: Workload, backend: Backend | None) -> Workload | None:

@@ -22,6 +22,7 @@ from kaiwo.engine.resource import (
 from kaiwo.engine.workqueue import Key
 from kaiwo.host.cluster_facts import NODE_PROJECTION, PRIORITY_CLASS_PROJECTION, STORAGE_CLASS_PROJECTION
 from kaiwo.host.workload import event_delays
+from kaiwo.host.workload.namespace_defaults import changes_defaults
 from kaiwo.host.workload.ownership import is_made_by_kaiwo
 from kaiwo.workload.download import state as download
 from kaiwo.workload.download.job import downloads
@@ -152,6 +153,14 @@ def workload_watches(
         Watch(PRIORITY_CLASS, projection=PRIORITY_CLASS_PROJECTION),
         Watch(STORAGE_CLASS, projection=STORAGE_CLASS_PROJECTION),
         Watch(KAIWO_CONFIG),
+    ]
+    watches += [
+        Watch(
+            kind,
+            lambda event: states.active_in(event.latest.namespace) if changes_defaults(event) else (),
+            namespaces=namespaces,
+        )
+        for kind in dict.fromkeys(declared.kind for declared in registry.namespace_defaults)
     ]
     if registry.queue is not None:
         watches += _queue_watches(
