@@ -40,6 +40,7 @@ from kaiwo.host.cluster_facts import (
 from kaiwo.host.config_facts import ConfigFactsReader
 from kaiwo.host.config_history import ConfigHistory
 from kaiwo.host.crd_check import CrdCheck
+from kaiwo.host.ending.beneficiaries import Beneficiaries
 from kaiwo.host.ending.endings import Endings
 from kaiwo.host.ending.preemption import Preemption
 from kaiwo.host.kaiwoconfig import ConfigController, LiveConfig
@@ -152,10 +153,11 @@ class Operator:
         for declared in self._registry.namespace_defaults:
             manager.watch(Watch(declared.kind, namespaces=settings.watch_namespace))
         self._monitoring = Monitoring.of(settings, manager, self._registry.vendors)
+        beneficiaries = Beneficiaries(manager.cache)
         reader = SnapshotReader(
             manager.cache, cluster, self._config, self._registry,
             served=self._served, settings_of=self._plugin_settings,
-            uses=self._monitoring.uses if self._monitoring else None,
+            uses=self._monitoring.uses if self._monitoring else None, beneficiaries=beneficiaries,
         )  # fmt: skip
         facts = ConfigFactsReader(
             manager.cache, cluster, plugins, self._registry,
@@ -174,6 +176,9 @@ class Operator:
         self._webhooks = self._serve_webhooks(reader, config.on_facts_change) if settings.webhooks else None
         cluster.on_change(config.on_facts_change)
         self._add_workloads(reader, cluster)
+        for workloads in self._workloads:
+            if workloads.kind == "KaiwoJob":
+                beneficiaries.follow(workloads.controller.enqueue)
         self._statistics = WorkloadMetrics(
             self._metrics.registry, manager.cache, plugins,
             leading=lambda: manager.leading, gpu_labels=settings.metrics_gpu_labels,
