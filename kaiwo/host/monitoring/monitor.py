@@ -89,6 +89,7 @@ class Monitor:
         unled: Callable[[], float | None],
         metrics: MonitoringMetrics,
         on_change: Callable[[], None],
+        serves: Callable[[str], bool] = lambda _: True,
     ) -> None:
         """Set up.
 
@@ -105,6 +106,7 @@ class Monitor:
             unled: seconds during which no process led before this one did, None if that is not known.
             metrics: of the scrapes.
             on_change: called when the condition changes.
+            serves: whether the workloads of a namespace are this process's.
         """
         self._manager = manager
         self._endpoint = endpoint
@@ -119,6 +121,7 @@ class Monitor:
         self._unled = unled
         self._metrics = metrics
         self._on_change = on_change
+        self._serves = serves
         self._known: dict[str, _Known] = {}
         self._pods: dict[str, tuple[int, GpuPod | None]] = {}
         self._leads = self._interrupted = False
@@ -181,9 +184,10 @@ class Monitor:
             while batch := list(itertools.islice(entries, _AT_ONCE)):
                 async with self._manager.turns.turn(""):
                     for entry in batch:
-                        held = (
-                            self._pods_of(entry, pods) if is_monitored(entry.namespace, scrape.config) else []
+                        monitored = self._serves(entry.namespace) and is_monitored(
+                            entry.namespace, scrape.config
                         )
+                        held = self._pods_of(entry, pods) if monitored else []
                         if held or entry.uid in self._known:
                             seen.update([entry.uid] if held else ())
                             decided += self._judge(kind, entry, held, scrape)
