@@ -199,10 +199,10 @@ class Shard:
         self._changed.set()
 
     def _give_up(self, names: set[str]) -> None:
-        if lost := self._serving & names:
-            self._serving -= lost
-            self._draining |= lost
-            _log.info("shard %s: gives up %s", self.name, _some(lost))
+        if ending := self._serving & names:
+            self._serving -= ending
+            self._draining |= ending
+            _log.info("shard %s: gives up %s", self.name, _some(ending))
 
     async def _catch_up(self) -> None:
         """Wait until the cache is not older than the moment at which this process began to lead.
