@@ -23,6 +23,7 @@ from bench import (
     rest,
     restart,
     run_folder,
+    shards,
     webhooks,
     why,
 )
@@ -141,6 +142,7 @@ ON_SERVER: dict[str, Callable[[Server, Size], list[Figure]]] = {
     "webhooks": lambda server, size: webhooks.run(server, size.rest / 2),
     "fanout": small,
     "large": large,
+    "shards": lambda server, size: shards.run(server, size.small, size.rounds),
     "live": lambda server, size: live.run(server, size.live, size.rest),
 }
 ON_PLATFORM: dict[str, Callable[[Platform, Size], list[Figure]]] = {

@@ -80,6 +80,7 @@ class Server:
             [*control_plane.apiserver(binaries["kube-apiserver"], self._layout), *self.audited(POLICY)],
         )
         until(self.ready, _START_SECONDS, server, "ready")
+        self.api_server = server
         self.audit = AuditLog(self.directory / "audit.log")
         self._furnish()
 

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from kaiwo.engine.errors import EngineError
 from kaiwo.engine.leader_election import boottime
-from kaiwo.engine.resource import LEASE, NAMESPACE
-from kaiwo.engine.store import version_number
+from kaiwo.engine.resource import LEASE, NAMESPACE, version_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
