@@ -14,6 +14,7 @@ from bench import (
     logs,
     metrics,
     monitoring,
+    objects,
     pending,
     plan,
     preemption,
@@ -143,6 +144,7 @@ ON_SERVER: dict[str, Callable[[Server, Size], list[Figure]]] = {
     "fanout": small,
     "large": large,
     "shards": lambda server, size: shards.run(server, size.small, size.rounds),
+    "objects": lambda server, size: objects.run(server, size.small),
     "live": lambda server, size: live.run(server, size.live, size.rest),
 }
 ON_PLATFORM: dict[str, Callable[[Platform, Size], list[Figure]]] = {
