@@ -17,11 +17,12 @@ from kaiwo.engine.turns import SLICE
 from kaiwo.engine.workqueue import LOW, Key, WorkQueue
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 
     from kaiwo.engine.errors import WriteCause
     from kaiwo.engine.metrics import Metrics
     from kaiwo.engine.resource import Resource
+    from kaiwo.engine.shard import Shard
     from kaiwo.engine.store import Cache
 
 _log = logging.getLogger(__name__)
@@ -63,6 +64,7 @@ class Controller:
         name: in logs and metrics.
         watches: what it reads.
         queue: its keys.
+        shard: the namespaces whose keys are reconciled in this process, None for all.
     """
 
     def __init__(
@@ -96,6 +98,7 @@ class Controller:
         self._kind = kind or name
         self.watches = tuple(watches)
         self.queue = WorkQueue()
+        self.shard: Shard | None = None
         self._reconcile = reconcile
         self._workers = workers
         self._timeout = timeout
@@ -124,6 +127,9 @@ class Controller:
         """The function to subscribe for a watch."""
 
         def handle(event: CacheEvent) -> None:
+            namespace = event.latest.namespace
+            if self.shard is not None and namespace and not self.shard.serves(namespace):
+                return
             keys = self._keys(watch, event) if self._running else ()
             if keys:
                 delay = watch.delay(event) if watch.delay is not None else 0.0
@@ -173,10 +179,23 @@ class Controller:
                 worker.cancel()
             await asyncio.gather(*workers, return_exceptions=True)
 
+    def resume(self, cache: Cache, namespaces: Collection[str]) -> None:
+        """Reconcile everything cached of namespaces that this process begins with; nothing before `run`."""
+        if not self._running:
+            return
+        for key in self._initial() if self._initial is not None else ():
+            if key.namespace in namespaces:
+                self.queue.add(key)
+        for key in self._cached(cache):
+            if key.namespace in namespaces:
+                self.queue.add(key, LOW)
+
     def _cached(self, cache: Cache) -> Iterator[Key]:
+        shard = self.shard
         for watch in self.watches:
             for obj in cache.list(watch.resource) if watch.keys is not None else ():
-                yield from self._keys(watch, CacheEvent("ADDED", watch.resource, None, obj))
+                if shard is None or not obj.namespace or shard.serves(obj.namespace):
+                    yield from self._keys(watch, CacheEvent("ADDED", watch.resource, None, obj))
 
     def _close(self) -> None:
         self._running = False
@@ -189,6 +208,10 @@ class Controller:
             key = await queue.get()
             if key is None:
                 return
+            if self.shard is not None and not self.shard.serves(key.namespace):
+                queue.forget(key)
+                queue.done(key)
+                continue
             try:
                 ended = await self._one(key)
             finally:

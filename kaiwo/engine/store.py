@@ -183,6 +183,11 @@ class Store:
         wanted = set(self.namespaces or ("",))
         return bool(self._listed) and wanted <= self._listed | self.unreadable
 
+    @property
+    def version(self) -> int:
+        """The resourceVersion up to which everything was seen, where all namespaces are watched at once."""
+        return self._versions.get("", 0)
+
     def get(self, namespace: str, name: str) -> CachedObject | None:
         """One object, None when there is none."""
         return self._objects.get((namespace, name))

@@ -110,6 +110,10 @@ class WorkQueue:
         """Keys being worked on."""
         return len(self._active)
 
+    def is_busy(self, namespace: str) -> bool:
+        """Whether a key of a namespace is being worked on."""
+        return namespace in self._busy
+
     def failures(self, key: Key) -> int:
         """Failures of a key since it was last forgotten."""
         return self._failures.get(key, 0)

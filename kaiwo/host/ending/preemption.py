@@ -17,7 +17,7 @@ from kaiwo.api.crds import KAIWO_CONFIG, WORKLOADS, workload_kind
 from kaiwo.engine.errors import Conflict, EngineError, Forbidden, NotFound
 from kaiwo.engine.resource import NODE, POD
 from kaiwo.engine.timestamps import format_time
-from kaiwo.host.ending.gpu_facts import KINDS, GpuFacts, used_on
+from kaiwo.host.ending.gpu_facts import GpuFacts, used_on
 from kaiwo.host.ending.gpu_index import GpuIndex
 from kaiwo.workload.ending.decision import EndingDecision, EndingVictim
 from kaiwo.workload.ending.preemption import Choice, anywhere, choose
