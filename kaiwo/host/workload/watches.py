@@ -120,14 +120,7 @@ def workload_watches(
         owned = Projection(owned_fields=tuple(dict.fromkeys((RECORD, *paths))))
         keys = of_secondary if child in secondary else of_child_or_pod_owner
         watches.append(
-            Watch(
-                child,
-                keys,
-                owned,
-                namespaces=namespaces,
-                delay=_event_delay(child, kind, registry),
-                own_writes=False,
-            )
+            Watch(child, keys, owned, namespaces=namespaces, delay=_event_delay(child, kind, registry))
         )
     watches += [
         Watch(resource, of_secondary, _MADE, namespaces=namespaces, delay=event_delays.of_any)
