@@ -42,6 +42,7 @@ class CacheEvent:
         new: the object now, None for a deleted one.
         witnessed: False for a deletion that was only inferred: a new list lacks the object, or another
             object has its name.
+        own: whether it came with the answer to a write of this process, and not from a list or a watch.
     """
 
     type: Literal["ADDED", "MODIFIED", "DELETED"]
@@ -49,6 +50,7 @@ class CacheEvent:
     old: CachedObject | None
     new: CachedObject | None
     witnessed: bool = True
+    own: bool = False
 
     @property
     def latest(self) -> CachedObject:
@@ -262,9 +264,9 @@ class Store:
         scope = obj.namespace if self.namespaces else ""
         newer = scope in self._listed and obj.version > self._versions[scope]
         if newer and self.selector.matches(obj.labels):
-            self._put(obj)
+            self._put(obj, own=True)
 
-    def _put(self, obj: CachedObject) -> None:
+    def _put(self, obj: CachedObject, *, own: bool = False) -> None:
         key = obj.key
         old = self._objects.get(key)
         if self.keeps is not None and not self.keeps(obj):
@@ -280,7 +282,7 @@ class Store:
                 old = None
         self._objects[key] = obj
         self._index(old, obj)
-        self._publish(CacheEvent("MODIFIED" if old else "ADDED", self.resource, old, obj))
+        self._publish(CacheEvent("MODIFIED" if old else "ADDED", self.resource, old, obj, own=own))
 
     def _remove(self, known: CachedObject, last: CachedObject | None = None) -> None:
         del self._objects[known.key]

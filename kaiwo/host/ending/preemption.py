@@ -275,7 +275,7 @@ class Preemption:
             return RETRY_SECONDS
         victims = tuple(
             EndingVictim(
-                KINDS[victim.kind], victim.namespace, victim.name, victim.uid,
+                victim.kind, victim.namespace, victim.name, victim.uid,
                 evidence=_evidence(victim, demand, choice, relief, now),
                 resource_version=victim.resource_version,
                 figures=_figures(victim, demand, choice, now),
