@@ -137,27 +137,48 @@ async def run(
     """
     limit = asyncio.Semaphore(SHARING if shared else ALONE)
 
-    async def one(case: Case) -> Result:
-        async with limit:
-            began = time.monotonic()
-            oracle = message = ""
-            try:
-                async with (
-                    asyncio.timeout(_LONGEST),
-                    _arena(cluster, f"{case.set}-{case.name}", shared) as arena,
-                ):
-                    await case.run(arena)
-            except ViolationError as error:
-                oracle, message = error.oracle, str(error)
-            except TimeoutError:
-                oracle, message = "O6", f"did not end within {_LONGEST:g} s"
-            except Exception as error:  # noqa: BLE001  a case that fails must not end the others
-                oracle, message = "error", f"{type(error).__name__}: {error}"
-            result = Result(case, time.monotonic() - began, oracle, message)
-            told(result)
-            return result
+    results: list[Result] = []
 
-    return list(await asyncio.gather(*(one(case) for case in cases)))
+    def ended(case: Case, began: float, oracle: str, message: str) -> None:
+        results.append(Result(case, time.monotonic() - began, oracle, message))
+        told(results[-1])
+
+    async def together(cases: Sequence[Case]) -> None:
+        async with (
+            limit,
+            _arena(cluster, f"{cases[0].set}-{cases[0].group or cases[0].name}", shared) as arena,
+        ):
+            for case in cases:
+                ended(case, time.monotonic(), *await _verdict(case, arena))
+
+    async def group(cases: Sequence[Case]) -> None:
+        began = time.monotonic()
+        try:
+            await together(cases)
+        except Exception as error:  # noqa: BLE001  what surrounds a case must not end the others
+            for case in cases:
+                if not any(result.case is case for result in results):
+                    ended(case, began, "error", f"{type(error).__name__}: {error}")
+
+    groups: dict[str, list[Case]] = {}
+    for case in cases:
+        groups.setdefault(f"{case.set}/{case.group or case.name}", []).append(case)
+    await asyncio.gather(*(group(cases) for cases in groups.values()))
+    return results
+
+
+async def _verdict(case: Case, arena: Arena) -> tuple[str, str]:
+    """The oracle that does not hold after a case, and what was found; both empty when all hold."""
+    try:
+        async with asyncio.timeout(_LONGEST):
+            await case.run(arena)
+    except ViolationError as error:
+        return error.oracle, str(error)
+    except TimeoutError:
+        return "O6", f"did not end within {_LONGEST:g} s"
+    except Exception as error:  # noqa: BLE001  a case that fails must not end the others
+        return "error", f"{type(error).__name__}: {error}"
+    return "", ""
 
 
 def scenarios_of(names: Sequence[str]) -> list[Scenario]:

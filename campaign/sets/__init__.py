@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from campaign.sets import api_faults, crashes, views
+from campaign.sets import api_faults, crashes, fields, views
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from campaign.scenarios import Scenario
 
 SETS: Final = {
+    "A": "a field of a new workload has a wrong, extreme or hostile value",
     "C": "the operator is killed between two writes",
     "D": "and once more while it recovers",
     "E": "its view of the cluster is wrong",
@@ -23,6 +24,7 @@ SETS: Final = {
 
 def all_cases(cluster: Cluster, scenarios: Sequence[Scenario], seed: int) -> Iterator[Case]:
     """Every case of every set, for some scenarios whose references are known."""
+    yield from fields.cases(cluster)
     yield from crashes.crashes(cluster, scenarios)
     yield from crashes.double_crashes(cluster, scenarios, seed)
     yield from views.cases(scenarios)
