@@ -1,4 +1,4 @@
-"""The own fields of KaiwoJob and KaiwoService, from the schemas of their CRDs, each with a valid specification."""
+"""The own fields of KaiwoJob and KaiwoService, from the schemas of their CRDs, each in a valid workload."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ class Leaf:
         return found
 
     def place(self, spec: Object) -> tuple[Any, Any]:
-        """The map or list of a specification that holds the field, and the key or index under which it does."""
+        """The map or list of a specification that holds the field, and its key or index there."""
         parent = self._parent(spec)
         last = self.path[-1]
         if last == ITEM:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import tempfile
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from campaign import oracles
@@ -16,17 +18,17 @@ from kaiwo.testing.fault_proxy import FaultProxy
 from kaiwo.testing.operator import OperatorProcess
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
     from campaign.arena import Cluster
-    from campaign.case import Case
+    from campaign.case import Case, StandaloneCase
     from campaign.scenarios import Scenario
 
 SHARING: Final = 6
 """Cases at the same time with one operator."""
 
 ALONE: Final = 2
-"""Cases at the same time with an operator each."""
+"""Cases at the same time with an operator each, or without any."""
 
 _READS: Final = 10
 _BETWEEN: Final = 3.0
@@ -137,48 +139,67 @@ async def run(
     """
     limit = asyncio.Semaphore(SHARING if shared else ALONE)
 
-    results: list[Result] = []
+    async def together(cases: Sequence[Case]) -> list[Result]:
+        async with limit, contextlib.AsyncExitStack() as stack:
+            arenas: list[Arena] = []
 
-    def ended(case: Case, began: float, oracle: str, message: str) -> None:
-        results.append(Result(case, time.monotonic() - began, oracle, message))
-        told(results[-1])
+            async def carried_out(case: Case) -> None:
+                if not arenas:
+                    space = _arena(cluster, f"{case.set}-{case.group or case.name}", shared)
+                    arenas.append(await stack.enter_async_context(space))
+                await case.run(arenas[0])
+                if case is cases[-1]:
+                    await stack.aclose()
 
-    async def together(cases: Sequence[Case]) -> None:
-        async with (
-            limit,
-            _arena(cluster, f"{cases[0].set}-{cases[0].group or cases[0].name}", shared) as arena,
-        ):
-            for case in cases:
-                ended(case, time.monotonic(), *await _verdict(case, arena))
-
-    async def group(cases: Sequence[Case]) -> None:
-        began = time.monotonic()
-        try:
-            await together(cases)
-        except Exception as error:  # noqa: BLE001  what surrounds a case must not end the others
-            for case in cases:
-                if not any(result.case is case for result in results):
-                    ended(case, began, "error", f"{type(error).__name__}: {error}")
+            return [await _judged(case, carried_out(case), told) for case in cases]
 
     groups: dict[str, list[Case]] = {}
     for case in cases:
         groups.setdefault(f"{case.set}/{case.group or case.name}", []).append(case)
-    await asyncio.gather(*(group(cases) for cases in groups.values()))
+    results = await asyncio.gather(*(together(cases) for cases in groups.values()))
+    return [result for of_group in results for result in of_group]
+
+
+async def run_standalone(cases: Sequence[StandaloneCase], told: Callable[[Result], None]) -> list[Result]:
+    """Run cases that need nothing of the campaign's control plane, the exclusive ones at the end.
+
+    Args:
+        cases: to run.
+        told: called with each result.
+    """
+    limit = asyncio.Semaphore(ALONE)
+
+    async def carried_out(case: StandaloneCase) -> None:
+        with tempfile.TemporaryDirectory(prefix="kaiwo-campaign-") as directory:
+            await case.run(Path(directory))
+
+    async def one(case: StandaloneCase) -> Result:
+        async with limit:
+            return await _judged(case, carried_out(case), told)
+
+    together = [case for case in cases if not case.exclusive]
+    results = list(await asyncio.gather(*(one(case) for case in together)))
+    results += [await one(case) for case in cases if case.exclusive]
     return results
 
 
-async def _verdict(case: Case, arena: Arena) -> tuple[str, str]:
-    """The oracle that does not hold after a case, and what was found; both empty when all hold."""
+async def _judged(
+    case: Case | StandaloneCase, run: Awaitable[None], told: Callable[[Result], None]
+) -> Result:
+    began = time.monotonic()
+    oracle = message = ""
     try:
         async with asyncio.timeout(_LONGEST):
-            await case.run(arena)
+            await run
     except ViolationError as error:
-        return error.oracle, str(error)
+        oracle, message = error.oracle, str(error)
     except TimeoutError:
-        return "O6", f"did not end within {_LONGEST:g} s"
+        oracle, message = "O6", f"did not end within {_LONGEST:g} s"
     except Exception as error:  # noqa: BLE001  a case that fails must not end the others
-        return "error", f"{type(error).__name__}: {error}"
-    return "", ""
+        oracle, message = "error", f"{type(error).__name__}: {error}"
+    result = Result(case, time.monotonic() - began, oracle, message)
+    told(result)
+    return result
 
 
 def scenarios_of(names: Sequence[str]) -> list[Scenario]:
