@@ -14,7 +14,7 @@ from kaiwo.engine.client import Client
 from kaiwo.engine.diff import contains
 from kaiwo.plugin.loader import load
 from kaiwo.plugin.selection import PluginSelection
-from kaiwo.workload.model import Registry
+from kaiwo.workload.model import Apply, Create, Registry
 from kaiwo.workload.plan import plan_object
 
 if TYPE_CHECKING:
@@ -29,11 +29,13 @@ class Expected:
     """What a workload has to come to.
 
     Attributes:
-        objects: that are made for it; empty when it cannot run.
+        objects: that are made for it at once; empty when it cannot run.
+        later: that are made once its downloads have succeeded.
         status: what it gets first.
     """
 
     objects: tuple[Object, ...]
+    later: tuple[Object, ...]
     status: Object
 
 
@@ -75,8 +77,11 @@ class Planner:
         fresh = {key: value for key, value in workload.items() if key != "status"}
         facts = self.context.facts(Workload.from_live(fresh), self.plugins, ExistingObjects())
         planned = plan_object(fresh, self.registry, facts)
-        objects = tuple(rendered.child for rendered in planned.rendered)
-        return Expected(objects, planned.statuses[-1] if planned.statuses else {})
+        first, later = (
+            tuple(write.obj for write in writes if isinstance(write, Create | Apply))
+            for writes in (planned.writes, planned.later)
+        )
+        return Expected(first, later, planned.statuses[-1] if planned.statuses else {})
 
 
 def unlike(expected: Expected, made: list[Object]) -> list[str]:
@@ -87,8 +92,9 @@ def unlike(expected: Expected, made: list[Object]) -> list[str]:
         made: the objects that Kaiwo made for it.
     """
     found = {(obj["kind"], obj["metadata"]["name"]): obj for obj in made}
-    wanted = {(obj["kind"], obj["metadata"]["name"]): obj for obj in expected.objects}
-    lines = [f"{'/'.join(key)} is missing" for key in wanted.keys() - found.keys()]
+    first = {(obj["kind"], obj["metadata"]["name"]): obj for obj in expected.objects}
+    wanted = {(obj["kind"], obj["metadata"]["name"]): obj for obj in expected.later} | first
+    lines = [f"{'/'.join(key)} is missing" for key in first.keys() - found.keys()]
     lines += [f"{'/'.join(key)} is too many" for key in found.keys() - wanted.keys()]
     for key in wanted.keys() & found.keys():
         lines += [f"{'/'.join(key)}.{line}" for line in _missing(found[key], _content(wanted[key]))]

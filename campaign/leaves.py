@@ -156,6 +156,12 @@ class Leaf:
         spec = {"image": IMAGE, "user": "jane", **_NEEDS.get(top, {}), top: whole}
         if self.kind == "KaiwoJob":
             spec.pop("serveConfigV2", None)
+        if "claims" in self.path:
+            pod = {**_POD["spec"], "resourceClaims": [{"name": "device", "resourceClaimName": "device"}]}
+            block = "job" if self.kind == "KaiwoJob" else "deployment"
+            spec[block] = {"spec": {"template": {"spec": pod}}}
+        elif top == "resources":
+            del whole["claims"]
         self._exclude(spec)
         return spec
 

@@ -12,7 +12,7 @@ from campaign import oracles
 from campaign.case import Case, ViolationError
 from campaign.children import children
 from campaign.expected import Planner, unlike
-from campaign.leaves import VALUE, leaves
+from campaign.leaves import ITEM, VALUE, leaves
 from kaiwo.api.crds import WORKLOADS
 from kaiwo.engine.errors import ApiError, ServerUnavailable
 
@@ -30,7 +30,10 @@ LONG: Final = "ж\u2028" * 32_768
 """128 kB of characters that are more than one byte each, 64 thousand of them."""
 
 ABSENT: Final = object()
-_LIMIT: Final = 60.0
+_LIMIT: Final = 40.0
+_REFUSED: Final = "the API server refused "
+"""Beginning of the message about an object that the API server does not take."""
+
 _PAUSE: Final = 0.2
 _FREE_TEXT: Final = ("entrypoint",)
 """Fields that are a shell command by their meaning."""
@@ -113,8 +116,7 @@ async def _run(leaf: Leaf, mutation: str, planner: Callable[[], Any], arena: Are
     except ServerUnavailable as error:
         raise ViolationError("O6", f"the API server: {error}") from None
     except ApiError as error:
-        if leaf.name not in error.message:
-            raise ViolationError("O10", f"{leaf.name} is not named: {error.message:.500}") from None
+        _named(leaf, error.message)
         return
     try:
         await _accepted(
@@ -129,14 +131,16 @@ async def _accepted(leaf: Leaf, created: Object, planner: Planner, arena: Arena)
     kind, name = WORKLOADS[leaf.kind], created["metadata"]["name"]
     expected = planner.expected(created)
     found = ["nothing was looked at"]
+    made: list[Object] = []
     for _ in range(int(_LIMIT / _PAUSE)):
         status = (await arena.client.get(kind, arena.namespace, name)).get("status") or {}
-        made = await children(arena.client, arena.namespace, uid=created["metadata"]["uid"])
         current = status.get("observedGeneration") == created["metadata"]["generation"]
+        if current:
+            made = await children(arena.client, arena.namespace, uid=created["metadata"]["uid"])
         if current and not made and not expected.objects:
             _explained(leaf, expected.status, status)
             break
-        if current and status.get("reason") == "Rejected":
+        if current and status["message"].startswith(_REFUSED):
             _named(leaf, status["message"])
             break
         found = unlike(expected, made) if made else [f"nothing was made: {status}"]
@@ -163,8 +167,10 @@ def _explained(leaf: Leaf, wanted: Object, status: Object) -> None:
 
 
 def _named(leaf: Leaf, message: str) -> None:
-    if leaf.name not in message:
-        raise ViolationError("O10", f"{leaf.name} is not named: {message:.500}")
+    """A message names the field, or the entry that it is part of."""
+    names = [step for step in leaf.path if step not in (ITEM, VALUE)][-2:]
+    if not any(name.lower() in message.lower() for name in names):
+        raise ViolationError("O10", f"{' or '.join(names)} is not named: {message:.500}")
 
 
 def _quoted(made: list[Object]) -> None:
