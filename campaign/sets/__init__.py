@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from campaign.sets import api_faults, crashes, fields, views
+from campaign.sets import api_faults, crashes, fields, slips, views
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -19,10 +19,11 @@ SETS: Final = {
     "D": "and once more while it recovers",
     "E": "its view of the cluster is wrong",
     "F": "the API server answers badly, or not at all",
+    "N": "a user writes what users often write wrong",
 }
 
 
-ON_CLUSTER: Final = frozenset("ACDEF")
+ON_CLUSTER: Final = frozenset("ACDEFN")
 """The sets with cases in a namespace of the campaign's control plane."""
 
 
@@ -33,9 +34,10 @@ def cluster_cases(cluster: Cluster, scenarios: Sequence[Scenario], seed: int) ->
     yield from crashes.double_crashes(cluster, scenarios, seed)
     yield from views.cases(scenarios)
     yield from api_faults.cases(cluster, scenarios)
+    yield from slips.cases()
 
 
 def standalone_cases(seed: int) -> Iterator[StandaloneCase]:
     """Every case that needs nothing of the campaign's control plane."""
     del seed
-    yield from ()
+    yield from slips.standalone()

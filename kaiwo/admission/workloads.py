@@ -22,6 +22,7 @@ from kaiwo.workload.errors import PluginError, SpecError
 from kaiwo.workload.labels import ADOPTED
 from kaiwo.workload.model import PlanContext
 from kaiwo.workload.plans import create
+from kaiwo.workload.storage import volumes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -140,7 +141,8 @@ def _render(case: PlanContext, warn: Callable[[str], None]) -> None:
     answer = resolve(case, check_capacity=False)
     if not isinstance(answer, Blocked):
         resolved, queue = answer
-        for text in create.render(case, with_settings(case, resolved), queue).warnings:
+        rendered = create.render(case, with_settings(case, resolved), queue).warnings
+        for text in (*volumes.sharing_warnings(workload, resolved), *rendered):
             warn(text)
     elif answer.reason in _FOR_GOOD:
         raise _Refused(answer.message)

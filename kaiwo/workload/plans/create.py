@@ -154,7 +154,7 @@ def plan_create(case: PlanContext) -> Plan:
     made = make(case, resolved, queue)
     stored = case.workload.spec.storage is not None
     storage = claims.reconcile_claims(case, resolved) if stored else claims.ClaimWrites()
-    warnings += [*storage.warnings, *made.warnings]
+    warnings += [*volumes.sharing_warnings(case.workload, resolved), *storage.warnings, *made.warnings]
     if blocked := storage.blocked or secondary_resources.taken(case, made):
         return _blocked(case, blocked, warnings)
     step = next_step(case, resolved, made.child) if stored else Step()
