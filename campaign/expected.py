@@ -48,6 +48,11 @@ class Planner:
         self.registry = Registry.of(plugins)
         self.context = context
 
+    @staticmethod
+    def load() -> Plugins:
+        """Load the plugins of the campaign's operators."""
+        return load(PluginSelection.of(flag=PLUGINS))
+
     @classmethod
     async def of(cls, cluster: Cluster) -> Planner:
         """Read what the operators of the campaign read."""
@@ -55,7 +60,7 @@ class Planner:
 
     @classmethod
     def _read(cls, cluster: Cluster) -> Planner:
-        plugins = load(PluginSelection.of(flag=PLUGINS))
+        plugins = cls.load()
         with asyncio.Runner() as runner:
 
             async def connect() -> Client:
