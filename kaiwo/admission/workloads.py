@@ -22,7 +22,6 @@ from kaiwo.workload.errors import PluginError, SpecError
 from kaiwo.workload.labels import ADOPTED
 from kaiwo.workload.model import PlanContext
 from kaiwo.workload.plans import create
-from kaiwo.workload.storage import volumes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -141,8 +140,7 @@ def _render(case: PlanContext, warn: Callable[[str], None]) -> None:
     answer = resolve(case, check_capacity=False)
     if not isinstance(answer, Blocked):
         resolved, queue = answer
-        rendered = create.render(case, with_settings(case, resolved), queue).warnings
-        for text in (*volumes.sharing_warnings(workload, resolved), *rendered):
+        for text in create.render(case, with_settings(case, resolved), queue).warnings:
             warn(text)
     elif answer.reason in _FOR_GOOD:
         raise _Refused(answer.message)

@@ -67,7 +67,10 @@ def render(case: PlanContext, resolved: Resolved, queue: QueueAssignment | None)
         contributions=case.registry.contributions,
         settings=case.facts.settings.get(case.backend.plugin),
     )
-    return plugin_calls.rendered(case.backend, inp)
+    rendered = plugin_calls.rendered(case.backend, inp)
+    if shared := volumes.sharing_warnings(case.workload, resolved):
+        return replace(rendered, warnings=(*shared, *rendered.warnings))
+    return rendered
 
 
 def _contributors(rendered: Rendered) -> tuple[str, ...]:
@@ -154,7 +157,7 @@ def plan_create(case: PlanContext) -> Plan:
     made = make(case, resolved, queue)
     stored = case.workload.spec.storage is not None
     storage = claims.reconcile_claims(case, resolved) if stored else claims.ClaimWrites()
-    warnings += [*volumes.sharing_warnings(case.workload, resolved), *storage.warnings, *made.warnings]
+    warnings += [*storage.warnings, *made.warnings]
     if blocked := storage.blocked or secondary_resources.taken(case, made):
         return _blocked(case, blocked, warnings)
     step = next_step(case, resolved, made.child) if stored else Step()

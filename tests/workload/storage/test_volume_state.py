@@ -178,3 +178,6 @@ def test_a_volume_that_the_pods_cannot_share_is_warned_of(
     found = [text for text in world.plan().warnings if "spec.storage.accessMode" in text]
     assert len(found) == bool(who)
     assert not who or (who in found[0] and "write ReadWriteMany" in found[0])
+    world.settle()
+    messages = " ".join(item["message"] for item in world.status["conditions"])
+    assert ("share the volume" in messages) == bool(who)
