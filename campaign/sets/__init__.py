@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from campaign.sets import api_faults, crashes, views
+from campaign.sets import api_faults, crashes, fields, slips, updates, views
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -14,26 +14,32 @@ if TYPE_CHECKING:
     from campaign.scenarios import Scenario
 
 SETS: Final = {
+    "A": "a field of a new workload has a wrong, extreme or hostile value",
+    "B": "the specification of a live workload changes",
     "C": "the operator is killed between two writes",
     "D": "and once more while it recovers",
     "E": "its view of the cluster is wrong",
     "F": "the API server answers badly, or not at all",
+    "N": "a user writes what users often write wrong",
 }
 
 
-ON_CLUSTER: Final = frozenset("CDEF")
+ON_CLUSTER: Final = frozenset("ABCDEFN")
 """The sets with cases in a namespace of the campaign's control plane."""
 
 
 def cluster_cases(cluster: Cluster, scenarios: Sequence[Scenario], seed: int) -> Iterator[Case]:
     """Every case that needs a namespace, for some scenarios whose references are known."""
+    yield from fields.cases(cluster)
+    yield from updates.cases(cluster, seed)
     yield from crashes.crashes(cluster, scenarios)
     yield from crashes.double_crashes(cluster, scenarios, seed)
     yield from views.cases(scenarios)
     yield from api_faults.cases(cluster, scenarios)
+    yield from slips.cases()
 
 
 def standalone_cases(seed: int) -> Iterator[StandaloneCase]:
     """Every case that needs nothing of the campaign's control plane."""
     del seed
-    yield from ()
+    yield from slips.standalone()
