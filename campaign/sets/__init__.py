@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from campaign.sets import api_faults, crashes, views
+from campaign.sets import api_faults, crashes, leadership, views
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -18,6 +18,7 @@ SETS: Final = {
     "D": "and once more while it recovers",
     "E": "its view of the cluster is wrong",
     "F": "the API server answers badly, or not at all",
+    "J": "the leader is killed, stands still, or cannot be reached",
 }
 
 
@@ -27,3 +28,4 @@ def all_cases(cluster: Cluster, scenarios: Sequence[Scenario], seed: int) -> Ite
     yield from crashes.double_crashes(cluster, scenarios, seed)
     yield from views.cases(scenarios)
     yield from api_faults.cases(cluster, scenarios)
+    yield from leadership.cases(scenarios, seed)
