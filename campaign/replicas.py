@@ -95,9 +95,9 @@ class Replicas:
             raise
         return self
 
-    async def __aexit__(self, *exc: Any) -> None:
+    async def __aexit__(self, *exc: object) -> None:
         """End all of them and remove the Lease."""
-        await self._stack.__aexit__(*exc)
+        await self._stack.__aexit__(*exc)  # type: ignore[arg-type]
         with contextlib.suppress(errors.NotFound):
             await self.arena.client.delete(LEASE, LEASE_NAMESPACE, self.lease)
 
