@@ -170,6 +170,11 @@ class Arena:
         """An administrator's client."""
         return self.cluster.client
 
+    @property
+    def lease(self) -> str:
+        """The name of a Lease that no other case has."""
+        return self.namespace[-40:].strip("-")
+
     async def start_operator(self, **how: Any) -> OperatorProcess:
         """Start the case's own operator, for its namespace, and wait until it is ready."""
         self.operator = self.describe_operator(self.proxy, self.namespace, **how).start()
@@ -187,7 +192,7 @@ class Arena:
         return OperatorProcess(
             kubeconfig=proxy.write_kubeconfig(self.cluster.directory / f"{name}.yaml"),
             args=["--watch-namespace", self.namespace],
-            **{"lease_name": self.namespace[-40:], "leader_election": False, "plugins": PLUGINS, **how},
+            **{"lease_name": self.lease, "leader_election": False, "plugins": PLUGINS, **how},
         )
 
     async def submit(self, scenario: Scenario) -> Object:

@@ -7,7 +7,7 @@ import contextlib
 import re
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from campaign import oracles
 from campaign.case import ViolationError
@@ -76,11 +76,6 @@ class Replicas:
         self._count = count
         self._stack = contextlib.AsyncExitStack()
 
-    @property
-    def lease(self) -> str:
-        """The name of the Lease."""
-        return self.arena.namespace[-40:]
-
     async def __aenter__(self) -> Self:
         """Start all of them; return when the first leads and the others are ready to take over."""
         try:
@@ -99,14 +94,12 @@ class Replicas:
         """End all of them and remove the Lease."""
         await self._stack.__aexit__(*exc)  # type: ignore[arg-type]
         with contextlib.suppress(errors.NotFound):
-            await self.arena.client.delete(LEASE, LEASE_NAMESPACE, self.lease)
+            await self.arena.client.delete(LEASE, LEASE_NAMESPACE, self.arena.lease)
 
     async def _add(self, name: str) -> Replica:
         gate = credentials.static(self.arena.proxy.url, token=name, namespace=LEASE_NAMESPACE)
         proxy = await self._stack.enter_async_context(FaultProxy(gate))
-        process = self.arena.describe_operator(
-            proxy, f"{self.arena.namespace}-{name}", lease_name=self.lease, leader_election=True
-        )
+        process = self.arena.describe_operator(proxy, f"{self.arena.namespace}-{name}", leader_election=True)
         replica = Replica(name, proxy, process.start())
         self._stack.push_async_callback(self._end, replica)
         self.all.append(replica)
@@ -142,7 +135,7 @@ class Replicas:
 
     async def holder(self) -> str:
         """Who holds the Lease."""
-        lease = await self.arena.client.get(LEASE, LEASE_NAMESPACE, self.lease)
+        lease = await self.arena.client.get(LEASE, LEASE_NAMESPACE, self.arena.lease)
         return str(lease["spec"].get("holderIdentity"))
 
     async def check(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from campaign.sets import api_faults, crashes, leadership, views
+from campaign.sets import api_faults, crashes, leadership, rights, views
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -18,11 +18,12 @@ SETS: Final = {
     "D": "and once more while it recovers",
     "E": "its view of the cluster is wrong",
     "F": "the API server answers badly, or not at all",
+    "G": "the operator lacks a right, or its token is not accepted",
     "J": "the leader is killed, stands still, or cannot be reached",
 }
 
 
-ON_CLUSTER: Final = frozenset("CDEFJ")
+ON_CLUSTER: Final = frozenset("CDEFGJ")
 """The sets with cases in a namespace of the campaign's control plane."""
 
 
@@ -32,6 +33,7 @@ def cluster_cases(cluster: Cluster, scenarios: Sequence[Scenario], seed: int) ->
     yield from crashes.double_crashes(cluster, scenarios, seed)
     yield from views.cases(scenarios)
     yield from api_faults.cases(cluster, scenarios)
+    yield from rights.cases(scenarios)
     yield from leadership.cases(scenarios, seed)
 
 

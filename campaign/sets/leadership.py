@@ -181,12 +181,14 @@ async def _lease_deleted(replicas: Replicas) -> None:
     """Somebody deletes the Lease again and again; who leads keeps it."""
     held = await replicas.holder()
     for _ in range(5):
-        old = await replicas.arena.client.get(LEASE, LEASE_NAMESPACE, replicas.lease)
-        await replicas.arena.client.delete(LEASE, LEASE_NAMESPACE, replicas.lease)
+        old = await replicas.arena.client.get(LEASE, LEASE_NAMESPACE, replicas.arena.lease)
+        await replicas.arena.client.delete(LEASE, LEASE_NAMESPACE, replicas.arena.lease)
         for _ in range(100):
             leases = replicas.arena.client.list(LEASE, LEASE_NAMESPACE)
             uids = {
-                each["metadata"]["uid"] async for each in leases if each["metadata"]["name"] == replicas.lease
+                each["metadata"]["uid"]
+                async for each in leases
+                if each["metadata"]["name"] == replicas.arena.lease
             }
             if uids - {old["metadata"]["uid"]}:
                 break
