@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from campaign.case import Case, ViolationError
 from campaign.replicas import LEASE_NAMESPACE, Replicas
 from kaiwo.engine.resource import LEASE
+from kaiwo.testing.operator import until
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from campaign.arena import Arena
     from campaign.replicas import Replica
     from campaign.scenarios import Scenario
+    from kaiwo.engine.resource import Object
     from kaiwo.testing.faults import Fault
 
 SCENARIOS: Final = 3
@@ -179,25 +181,21 @@ async def _all_cut_off(replicas: Replicas) -> None:
 
 async def _lease_deleted(replicas: Replicas) -> None:
     """Somebody deletes the Lease again and again; who leads keeps it."""
+    client, name = replicas.arena.client, replicas.arena.lease
     held = await replicas.holder()
     for _ in range(5):
-        old = await replicas.arena.client.get(LEASE, LEASE_NAMESPACE, replicas.arena.lease)
-        await replicas.arena.client.delete(LEASE, LEASE_NAMESPACE, replicas.arena.lease)
-        for _ in range(100):
-            leases = replicas.arena.client.list(LEASE, LEASE_NAMESPACE)
-            uids = {
-                each["metadata"]["uid"]
-                async for each in leases
-                if each["metadata"]["name"] == replicas.arena.lease
-            }
-            if uids - {old["metadata"]["uid"]}:
-                break
-            await asyncio.sleep(0.2)
-        else:
-            raise ViolationError("leader", "nobody made the Lease again")
-        if await replicas.holder() != held:
+        old = await client.get(LEASE, LEASE_NAMESPACE, name)
+        await client.delete(LEASE, LEASE_NAMESPACE, name)
+        made = await until(
+            client, LEASE, LEASE_NAMESPACE, name, partial(_is_another, old["metadata"]["uid"]), timeout=60
+        )
+        if made is None or made["spec"]["holderIdentity"] != held:
             raise ViolationError("leader", "another replica took the Lease from a leader that works")
     await replicas.submit()
+
+
+def _is_another(uid: str, lease: Object | None) -> bool:
+    return lease is not None and lease["metadata"]["uid"] != uid
 
 
 def _first_write(replicas: Replicas) -> dict[str, Any]:
