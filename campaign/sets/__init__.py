@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from campaign.sets import api_faults, crashes, leadership, rights, views
+from campaign.sets import api_faults, control_plane, crashes, dependencies, leadership, rights, views
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -19,6 +19,8 @@ SETS: Final = {
     "E": "its view of the cluster is wrong",
     "F": "the API server answers badly, or not at all",
     "G": "the operator lacks a right, or its token is not accepted",
+    "H": "the control plane itself fails, or the clock",
+    "I": "a kind is not served, or a controller stands still",
     "J": "the leader is killed, stands still, or cannot be reached",
 }
 
@@ -40,4 +42,5 @@ def cluster_cases(cluster: Cluster, scenarios: Sequence[Scenario], seed: int) ->
 def standalone_cases(seed: int) -> Iterator[StandaloneCase]:
     """Every case that needs nothing of the campaign's control plane."""
     del seed
-    yield from ()
+    yield from control_plane.cases()
+    yield from dependencies.cases()

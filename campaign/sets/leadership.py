@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from campaign.case import Case, ViolationError
+from campaign.own import came
 from campaign.replicas import LEASE_NAMESPACE, Replicas
 from kaiwo.engine.resource import LEASE
 from kaiwo.testing.operator import until
@@ -50,7 +51,7 @@ async def _run(
 async def _killed_before_a_write(replicas: Replicas) -> None:
     fault = replicas.leader.proxy.hang(**_first_write(replicas))
     await replicas.submit()
-    await _came(fault)
+    await came(fault)
     await asyncio.to_thread(replicas.leader.process.kill)
     await replicas.successor()
 
@@ -58,7 +59,7 @@ async def _killed_before_a_write(replicas: Replicas) -> None:
 async def _killed_without_an_answer(replicas: Replicas) -> None:
     fault = replicas.leader.proxy.lose_answer(**_first_write(replicas))
     await replicas.submit()
-    await _came(fault)
+    await came(fault)
     await asyncio.to_thread(replicas.leader.process.kill)
     await replicas.successor()
 
@@ -85,7 +86,7 @@ async def _stopped_with_a_late_write(replicas: Replicas) -> None:
     where = _first_write(replicas)
     fault = replicas.leader.proxy.delay(_LATE, **where)
     await replicas.submit()
-    await _came(fault)
+    await came(fault)
     replicas.leader.process.freeze()
     await replicas.successor()
     await replicas.arena.reaches(replicas.scenario)
@@ -135,7 +136,7 @@ async def _without_lease(replicas: Replicas) -> None:
     fault = replicas.leader.proxy.answer(503, path="/leases(/|$)", times=None)
     await replicas.successor()
     await replicas.submit()
-    await _came(fault)
+    await came(fault)
     await replicas.arena.reaches(replicas.scenario)
     await replicas.leader.leads_no_more()
     replicas.leader.proxy.clear()
@@ -147,9 +148,9 @@ async def _cut_off(replicas: Replicas, how: Callable[[Replica], Fault]) -> None:
     stalled = replicas.leader.proxy.stall_stream(times=None)
     await replicas.submit()
     await replicas.successor()
-    await _came(fault)
+    await came(fault)
     await replicas.arena.reaches(replicas.scenario)
-    await _came(stalled)
+    await came(stalled)
     await replicas.leader.leads_no_more()
     replicas.leader.proxy.clear()
 
@@ -162,7 +163,7 @@ async def _standby_cut_off(replicas: Replicas) -> None:
     await replicas.submit()
     await replicas.arena.reaches(replicas.scenario)
     await asyncio.sleep(_LONGER_THAN_THE_LEASE)
-    await _came(fault)
+    await came(fault)
     standby.proxy.clear()
     if await replicas.holder() != held or any(each.terms for each in replicas.all[1:]):
         raise ViolationError("leader", "a replica that was cut off took the Lease of one that worked")
@@ -172,7 +173,7 @@ async def _all_cut_off(replicas: Replicas) -> None:
     faults = [replica.proxy.reset(times=None) for replica in replicas.all]
     await replicas.submit()
     for fault in faults:
-        await _came(fault)
+        await came(fault)
     await replicas.leader.leads_no_more()
     for replica in replicas.all:
         replica.proxy.clear()
@@ -202,13 +203,6 @@ def _first_write(replicas: Replicas) -> dict[str, Any]:
     """Method and path of the first write for the workload, as a fault takes them."""
     method, path = replicas.arena.cluster.references[replicas.scenario.name].writes[0]
     return {"method": method, "path": re.escape(path.replace("{namespace}", replicas.arena.namespace)) + "$"}
-
-
-async def _came(fault: Fault) -> None:
-    try:
-        await fault.wait(60)
-    except AssertionError as error:
-        raise ViolationError("fault", str(error)) from None
 
 
 FAULTS: Final[dict[str, tuple[Callable[[Replicas], Awaitable[None]], int]]] = {

@@ -19,7 +19,7 @@ from kaiwo_sandbox.errors import SandboxError
 from kaiwo_sandbox.generations import NEWER
 from kaiwo_sandbox.locks import locked
 from kaiwo_sandbox.paths import make_private, state_dir, state_root
-from kaiwo_sandbox.ports import allocate
+from kaiwo_sandbox.ports import LOOPBACK, allocate
 from kaiwo_sandbox.real_node import network, node, requirements
 from kaiwo_sandbox.real_node.images import recipes, registry, store
 from kaiwo_sandbox.state import SandboxState
@@ -238,6 +238,11 @@ class Sandbox:
             KeyError: it was not started.
         """
         return process.recorded(self.directory)[name]
+
+    @property
+    def etcd_url(self) -> str:
+        """The URL of etcd, which takes requests of anybody on this machine."""
+        return f"http://{LOOPBACK}:{self._state.ports['etcd']}"
 
     def start_etcd(self) -> None:
         """Start etcd again after it was killed, with the data that it had."""
