@@ -276,7 +276,7 @@ async def _install(arena: Arena, crds: list[Object]) -> None:
 
 
 def _established(crd: Object | None) -> bool:
-    conditions = ((crd or {}).get("status") or {}).get("conditions", ())
+    conditions = ((crd or {}).get("status") or {}).get("conditions") or ()
     return any(item["type"] == "Established" and item["status"] == "True" for item in conditions)
 
 
