@@ -7,8 +7,6 @@ import json
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-import pytest
-
 from kaiwo.engine.errors import ConnectionBroken, Forbidden
 from kaiwo.engine.workqueue import Key
 from kaiwo.host.workload.download_progress import DownloadFollower
@@ -16,6 +14,8 @@ from kaiwo.workload.download.progress import Progress
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+    import pytest
 
 KEY = Key("team", "tune")
 
