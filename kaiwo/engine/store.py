@@ -238,6 +238,9 @@ class Store:
             if restored or (obj.key not in listed and obj.version <= number):
                 self._remove(obj)
         for obj in listed.values():
+            newer = self._objects.get(obj.key)
+            if newer is not None and obj.version < newer.version <= number:
+                self._remove(newer)  # restored too; what was written since hides it in the list's version
             self._put(obj)
 
     def observe(self, type_: str, obj: CachedObject) -> None:
