@@ -27,6 +27,7 @@ from kaiwo.engine.resource import SECRET as SECRETS
 from kaiwo.plugin.loader import load as load_plugins
 from kaiwo.testing.operator import OperatorProcess, until
 from kaiwo_kueue.kinds import QUEUE_CONFIG
+from kaiwo_sandbox import readiness
 
 if TYPE_CHECKING:
     from campaign.scenarios import Scenario
@@ -95,8 +96,10 @@ class Cluster:
     async def __aenter__(self) -> Self:
         """Install CRDs and queue, and begin to follow all statuses."""
         plugins = load_plugins()
-        for crd in render_crds(plugins.fields(), plugins.settings_models(), kinds=plugins.kinds()):
+        crds = render_crds(plugins.fields(), plugins.settings_models(), kinds=plugins.kinds())
+        for crd in crds:
             self.sandbox.api.apply(f"{_CRDS}/{crd['metadata']['name']}", crd)
+        readiness.wait_for_crds(self.sandbox.api, crds, directory=self.sandbox.directory)
         await self.client.__aenter__()
         await self.client.apply(QUEUE_CONFIG, _queues(), field_manager=QUEUE)
         self._watchers = [asyncio.create_task(self._follow(kind)) for kind in WORKLOADS.values()]

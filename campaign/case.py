@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from pathlib import Path
 
     from campaign.arena import Arena
 
@@ -31,7 +32,7 @@ class ViolationError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One run of the campaign.
+    """One run of the campaign in a namespace of its control plane.
 
     Attributes:
         set: letter of its set.
@@ -51,6 +52,27 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
+class StandaloneCase:
+    """One run of the campaign that needs nothing of its control plane: none at all, or one of its own.
+
+    Attributes:
+        set: letter of its set.
+        name: unique within the set.
+        run: carries it out, with an empty directory that goes afterwards.
+        exclusive: whether no other case may run at the same time.
+    """
+
+    set: str
+    name: str
+    run: Callable[[Path], Awaitable[None]]
+    exclusive: bool = False
+
+    def __str__(self) -> str:
+        """As the command line takes it."""
+        return f"{self.set}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
     """How a case ended.
 
@@ -61,7 +83,7 @@ class Result:
         message: what was found.
     """
 
-    case: Case
+    case: Case | StandaloneCase
     seconds: float
     oracle: str = ""
     message: str = ""

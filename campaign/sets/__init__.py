@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from campaign.arena import Cluster
-    from campaign.case import Case
+    from campaign.case import Case, StandaloneCase
     from campaign.scenarios import Scenario
 
 SETS: Final = {
@@ -21,9 +21,19 @@ SETS: Final = {
 }
 
 
-def all_cases(cluster: Cluster, scenarios: Sequence[Scenario], seed: int) -> Iterator[Case]:
-    """Every case of every set, for some scenarios whose references are known."""
+ON_CLUSTER: Final = frozenset("CDEF")
+"""The sets with cases in a namespace of the campaign's control plane."""
+
+
+def cluster_cases(cluster: Cluster, scenarios: Sequence[Scenario], seed: int) -> Iterator[Case]:
+    """Every case that needs a namespace, for some scenarios whose references are known."""
     yield from crashes.crashes(cluster, scenarios)
     yield from crashes.double_crashes(cluster, scenarios, seed)
     yield from views.cases(scenarios)
     yield from api_faults.cases(cluster, scenarios)
+
+
+def standalone_cases(seed: int) -> Iterator[StandaloneCase]:
+    """Every case that needs nothing of the campaign's control plane."""
+    del seed
+    yield from ()
