@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import threading
+import time
 import urllib.parse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Final
@@ -43,7 +44,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name.replace("_", "-"), value)
-        self.send_header("Content-Length", str(len(body)))
+        if "Content-Length" not in headers:
+            self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
 
@@ -53,6 +55,11 @@ class _Handler(BaseHTTPRequestHandler):
         host.given.append((self.headers["Host"], self.headers.get("Authorization", "")))
         expected = "Basic " + base64.b64encode(f"{host.user}:{TOKEN}".encode()).decode()
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        if host.closing:
+            self.close_connection = True
+        if host.onward:
+            self._reply(302, b"", Location=host.onward + self.path)
+            return
         if host.silent:
             host.silent.wait(20)
         if host.busy:
@@ -99,13 +106,38 @@ class _Handler(BaseHTTPRequestHandler):
         headers = dict(line.split(": ", 1) for line in head.decode().split("\r\n") if ": " in line)
         status = int(headers.pop("Status", "200").split()[0])
         self.server.sent += len(answer)
+        time.sleep(self.server.pause)
+        if self.server.cut and len(answer) > self.server.cut:
+            self.close_connection = True
+            headers["Content-Length"] = str(len(answer))
+            answer = answer[: self.server.cut]
         self._reply(status, answer, **headers)
 
 
 class GitHost(ThreadingHTTPServer):
-    """git http-backend behind http, with authentication and large files."""
+    """git http-backend behind http, with authentication and large files.
+
+    Attributes:
+        private: whether requests need `user` and `token`.
+        modern: whether it speaks version 2 of git's protocol.
+        large: content of the large file.
+        moved: where large files are instead.
+        onward: where everything is instead.
+        closing: whether each connection serves one request.
+        cut: bytes after which a longer answer ends; 0 for none.
+        pause: seconds before an answer of git.
+        sent: bytes of git's answers.
+        busy: requests that are still answered with 503.
+        silent: event that answers wait for.
+        paths: of all requests.
+        given: host and authorization of all requests.
+    """
 
     daemon_threads = True
+    onward = ""
+    closing = False
+    cut = 0
+    pause = 0.0
     private = False
     modern = True
     user = "x-access-token"

@@ -38,6 +38,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         hub, path = self.server, self.path.partition("?")[0]
+        self.close_connection = hub.closing or self.close_connection
         hub.requests.append((self.command, path, dict(self.headers.items())))
         if path.startswith("/cdn/"):
             return self._cdn()
@@ -87,6 +88,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command == "HEAD":
             return
+        if self.server.cut:
+            self.close_connection = True
+            body = body[: self.server.cut]
         for start in range(0, len(body), _PIECE):
             self.wfile.write(body[start : start + _PIECE])
             self.server.sent += _PIECE
@@ -103,6 +107,8 @@ class ModelHub(ThreadingHTTPServer):
         redirect: where the large file is.
         pause: seconds between pieces of the CDN.
         sent: bytes that the CDN sent.
+        closing: whether each connection serves one request.
+        cut: bytes after which the CDN ends; 0 for all.
         claimed: size that the Hub says the large file has; 0 for its own.
         requests: method, path and headers of each request.
     """
@@ -114,6 +120,8 @@ class ModelHub(ThreadingHTTPServer):
     pause = 0.0
     sent = 0
     claimed = 0
+    closing = False
+    cut = 0
 
     def __init__(self) -> None:
         self.small = {"config.json": b'{"a": 1}', "sub/other.txt": b"other"}

@@ -87,10 +87,10 @@ class ObjectHandler(BaseHTTPRequestHandler):
             blobs = "".join(
                 f"<Blob><Name>{escape(key)}</Name><Properties><Last-Modified>{MODIFIED}</Last-Modified>"
                 f"<Etag>{escape(objects.etag(key))}</Etag><Content-Length>{len(body)}</Content-Length>"
-                "<BlobType>BlockBlob</BlobType></Properties></Blob>"
+                "<Content-Type>application/octet-stream</Content-Type><BlobType>BlockBlob</BlobType></Properties></Blob>"
                 for key, body in found
             )
-            text = f"<EnumerationResults><Blobs>{blobs}</Blobs><NextMarker/></EnumerationResults>"
+            text = f"<EnumerationResults><Blobs>{blobs}</Blobs></EnumerationResults>"
         else:
             contents = "".join(
                 f"<Contents><Key>{escape(key)}</Key><Size>{len(body)}</Size>"

@@ -186,6 +186,9 @@ def to_download_error(where: str, name: str, error: BaseException) -> DownloadEr
         )
     if isinstance(error, OSError) and is_disk_full(error):
         return DiskFullError(where, f"{name}: no space left on the volume", "increase storageSize")
+    if isinstance(error, OSError) and error.errno == errno.ELOOP:
+        link = error.filename or name
+        return ConfigError(where, f"{link} is a symbolic link, which is not followed", "remove the link")
     if isinstance(error, OSError) and not isinstance(error, (ConnectionError, TimeoutError)):
         return ConfigError(where, f"{name}: write failed: {error.strerror}", "check the volume")
     if is_transient(error):
