@@ -7,7 +7,7 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from campaign.downloads.judging import CONFIGURATION, DISK_FULL, INTEGRITY, NETWORK, fails, struck, succeeds
+from campaign.downloads.judging import CONFIGURATION, DISK_FULL, INTEGRITY, NETWORK, fails, struck
 from campaign.downloads.program import PUBLIC
 from kaiwo.testing.model_hub import COMMIT, LARGE, OID, TOKEN, serve_hub
 
@@ -59,7 +59,7 @@ class Hub:
 
     def fails(self, code: int | tuple[int, ...], *words: str) -> None:
         """A run fails as it ought to, and the large file is not in the snapshot."""
-        fails(self.pod, _ITEMS, code, _ITEM, *words, left=self.pod.hub_names())
+        fails(self.pod, _ITEMS, code, _ITEM, *words, left=None)
         struck("model.safetensors" not in self.snapshot(), "nothing under a final name")
 
 

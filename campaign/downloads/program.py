@@ -26,7 +26,6 @@ CANARY: Final = "CANARY"
 
 _STATE: Final = ".kaiwo-download"
 _PROGRAM: Final = Path(sys.executable).parent / "kaiwo-download"
-_SECONDS: Final = 200.0
 _RESOLVER: Final = """
 import json, os, socket
 _hosts = json.loads(os.environ["CAMPAIGN_HOSTS"])
@@ -73,7 +72,7 @@ class ProgramRun:
 
 
 class DownloadPod:
-    """What a download pod has: volumes, mounted secrets, a scratch space; and a folder beside that is none of it.
+    """What a download pod has: volumes, mounted secrets, a scratch space. A folder beside is none of it.
 
     Attributes:
         environment: more variables.
@@ -81,6 +80,7 @@ class DownloadPod:
         outside: a folder with a file, into which nothing may be written.
         volume: the data volume.
         hub: the volume of the Hugging Face cache.
+        seconds: that one run may take.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -99,6 +99,7 @@ class DownloadPod:
         (self.outside / "keep").write_text("not to be touched", encoding="utf-8")
         self._log, self._config = directory / "termination-log", directory / "config.yaml"
         self._answers = directory / "answers"
+        self.seconds = 200.0
 
     def secret(self, name: str, value: str) -> dict[str, str]:
         """A reference to a mounted value."""
@@ -123,7 +124,7 @@ class DownloadPod:
 
     @contextlib.contextmanager
     def small_volume(self, size: int, volume: Path | None = None) -> Iterator[None]:
-        """Give a volume, by default that of data, a file system of a few bytes for as long as the block lasts.
+        """Give a volume, by default that of data, a small file system for as long as the block lasts.
 
         Raises:
             ViolationError: this user may not mount.
@@ -164,10 +165,10 @@ class DownloadPod:
         ) as process:  # fmt: skip
             watch = _Watch(process, kill_when)
             try:
-                out, _ = process.communicate(timeout=_SECONDS)
+                out, _ = process.communicate(timeout=self.seconds)
             except subprocess.TimeoutExpired:
                 process.kill()
-                raise ViolationError("O6", f"the program did not end within {_SECONDS:g} s") from None
+                raise ViolationError("O6", f"the program did not end within {self.seconds:g} s") from None
             finally:
                 watch.end()
         text = self._log.read_text(encoding="utf-8")
@@ -181,10 +182,6 @@ class DownloadPod:
             for path in volume.rglob("*")
             if path.is_file() and _STATE not in path.parts and path.suffix != ".part"
         }
-
-    def hub_names(self) -> set[str]:
-        """The names below the cache volume; blobs that are finished stay there."""
-        return {path.relative_to(self._root).as_posix() for path in self.hub.rglob("*")}
 
     def check_contained(self) -> None:
         """No byte is outside the target.

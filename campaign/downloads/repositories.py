@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 import random
+import shutil
+import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -147,9 +148,7 @@ def link_out_of_volume(repository: Repository) -> None:
     """The target folder is a link out of the volume."""
     link = repository.pod.volume / TARGET
     link.symlink_to(repository.pod.outside)
-    fails(
-        repository.pod, repository.items(), CONFIGURATION, _ITEM, "link", left=[f"volume/{TARGET}/keep"]
-    )
+    fails(repository.pod, repository.items(), CONFIGURATION, _ITEM, "link", left=[f"volume/{TARGET}/keep"])
     link.unlink()
     succeeds(repository.pod, repository.items(), _files())
 
@@ -171,10 +170,13 @@ def hidden_git_folder(repository: Repository) -> None:
 
 
 def _tree(bare: Path, line: str) -> str:
-    import subprocess
-
     done = subprocess.run(
-        ["git", "mktree"], cwd=bare, input=f"{line}\n", capture_output=True, text=True, check=True
+        [shutil.which("git") or "git", "mktree"],
+        cwd=bare,
+        input=f"{line}\n",
+        capture_output=True,
+        text=True,
+        check=True,
     )
     return done.stdout.strip()
 
@@ -249,7 +251,7 @@ def killed(repository: Repository) -> None:
     struck(not repository.pod.files(), "nothing under a final name")
     repository.host.pause = 0.0
     succeeds(repository.pod, repository.items(), _files())
-    if left := [name for name in os.listdir(repository.pod.volume / ".kaiwo-download") if "git-" in name]:  # noqa: PTH208
+    if left := [path.name for path in (repository.pod.volume / ".kaiwo-download").glob("git-*")]:
         raise ViolationError("O3", f"left of the killed run: {left}")
 
 

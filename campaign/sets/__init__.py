@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from campaign.sets import api_faults, crashes, views
+from campaign.sets import api_faults, crashes, downloads, monitoring, views
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -18,6 +18,8 @@ SETS: Final = {
     "D": "and once more while it recovers",
     "E": "its view of the cluster is wrong",
     "F": "the API server answers badly, or not at all",
+    "K": "the metrics endpoint says nothing, or something absurd",
+    "L": "servers, paths and volumes misbehave towards the download program",
 }
 
 
@@ -36,4 +38,5 @@ def cluster_cases(cluster: Cluster, scenarios: Sequence[Scenario], seed: int) ->
 def standalone_cases(seed: int) -> Iterator[StandaloneCase]:
     """Every case that needs nothing of the campaign's control plane."""
     del seed
-    yield from ()
+    yield from monitoring.cases()
+    yield from downloads.cases()

@@ -42,6 +42,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _reply(self, status: int, body: bytes, **headers: str) -> None:
         self.send_response(status)
+        if self.close_connection:
+            self.send_header("Connection", "close")
         for name, value in headers.items():
             self.send_header(name.replace("_", "-"), value)
         if "Content-Length" not in headers:

@@ -29,6 +29,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _reply(self, status: int, body: bytes = b"", **headers: str) -> None:
         self.send_response(status)
+        if self.close_connection:
+            self.send_header("Connection", "close")
         for name, value in headers.items():
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(body)))

@@ -33,6 +33,8 @@ class ObjectHandler(BaseHTTPRequestHandler):
     def reply(self, status: int, body: bytes = b"", **headers: str) -> None:
         """Answer; an underscore in the name of a header is a dash."""
         self.send_response(status)
+        if self.close_connection:
+            self.send_header("Connection", "close")
         for name, value in {"Last-Modified": MODIFIED, **headers}.items():
             self.send_header(name.replace("_", "-"), value)
         self.send_header("Content-Length", str(len(body)))
@@ -121,6 +123,7 @@ class Objects:
         reached: faults that a request met.
         etags: by key, in place of the MD5 of the content.
         checksums: by key, headers with checksums that S3 gives to those who ask.
+        other_headers: by key, in place of the headers with checksums that nobody has to ask for.
         goog: whether it speaks as Google Cloud Storage.
         azure: whether it speaks as Azure Blob Storage.
         requests: method, key and headers of each request.
@@ -137,6 +140,7 @@ class Objects:
     reached: set[Callable[[ObjectHandler], bool]] = field(default_factory=set)
     etags: dict[str, str] = field(default_factory=dict)
     checksums: dict[str, dict[str, str]] = field(default_factory=dict)
+    other_headers: dict[str, dict[str, str]] = field(default_factory=dict)
     goog: bool = False
     azure: bool = False
     requests: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
@@ -169,6 +173,8 @@ class Objects:
 
     def headers(self, key: str) -> dict[str, str]:
         """Checksums in headers that nobody has to ask for."""
+        if key in self.other_headers:
+            return self.other_headers[key]
         digest = base64.b64encode(hashlib.md5(self.content[key], usedforsecurity=False).digest()).decode()
         if self.azure:
             return {"x-ms-blob-type": "BlockBlob", "x-ms-blob-content-md5": digest, "Content-MD5": digest}

@@ -245,3 +245,27 @@ def test_a_private_repository_that_was_renamed(download: Any, hub: ModelHub, cdn
     [link] = (download.root / "hf" / "hub" / "models--old--name").rglob("model.safetensors")
     assert link.read_bytes() == hub.model
     assert not [path for _, path, headers in cdn.requests if TOKEN in str(headers)]
+
+
+@pytest.mark.parametrize("link", ["hub", "hub/models--a--b", "hub/models--a--b/blobs"])
+def test_a_link_out_of_the_cache_volume_is_not_followed(download: Any, hub: ModelHub, link: str) -> None:
+    """Another user of the volume may have left one at any level of the cache."""
+    outside = download.root / "outside"
+    outside.mkdir()
+    place = download.root / "hf" / link
+    place.parent.mkdir(parents=True)
+    place.symlink_to(outside)
+    assert_failed(download, run(download, hub, {"repoId": "a/b"}), 2, "symbolic link out of the volume")
+    assert list(outside.iterdir()) == []
+
+
+def test_a_name_with_dots_is_named(download: Any, hub: ModelHub) -> None:
+    """Exit 2: another try would end the same way."""
+    hub.small["../../x"] = b"escaped"
+    assert_failed(download, run(download, hub, {"repoId": "a/b"}), 2, "'../../x'")
+
+
+def test_a_redirect_to_an_ipv6_address_is_checked_like_any_other(download: Any, hub: ModelHub) -> None:
+    """The client writes it without brackets to its proxy."""
+    hub.redirect = f"http://[::1]:{hub.server_address[1]}/cdn/{OID}"
+    assert_failed(download, run(download, hub, {"repoId": "a/b"}), 2, "::1 is a loopback address")
