@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from kaiwo.testing.object_server import ObjectHandler, Objects
 
 STORES: Final = ("s3", "gcs", "azureBlob")
-MANY: Final = 100_000
+MANY: Final = 10_000
 """Objects of the case with very many."""
 
-MANY_SECONDS: Final = 1500.0
+MANY_SECONDS: Final = 600.0
 """That this case may take."""
 
 _BODY: Final = random.Random(1).randbytes(300_000)  # noqa: S311  content

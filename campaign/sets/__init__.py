@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from campaign.sets import api_faults, crashes, downloads, monitoring, views
+from campaign.sets import api_faults, crashes, downloads, monitoring, plugins, views
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,6 +20,7 @@ SETS: Final = {
     "F": "the API server answers badly, or not at all",
     "K": "the metrics endpoint says nothing, or something absurd",
     "L": "servers, paths and volumes misbehave towards the download program",
+    "M": "plugins raise, hang, return nonsense, are slow, clash, or have another version",
 }
 
 
@@ -40,3 +41,4 @@ def standalone_cases(seed: int) -> Iterator[StandaloneCase]:
     del seed
     yield from monitoring.cases()
     yield from downloads.cases()
+    yield from plugins.cases()
