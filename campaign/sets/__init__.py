@@ -9,8 +9,11 @@ from campaign.sets import (
     control_plane,
     crashes,
     dependencies,
+    downloads,
     fields,
     leadership,
+    monitoring,
+    plugins,
     rights,
     slips,
     updates,
@@ -35,6 +38,9 @@ SETS: Final = {
     "H": "the control plane itself fails, or the clock",
     "I": "a kind is not served, or a controller stands still",
     "J": "the leader is killed, stands still, or cannot be reached",
+    "K": "the metrics endpoint says nothing, or something absurd",
+    "L": "servers, paths and volumes misbehave towards the download program",
+    "M": "plugins raise, hang, return nonsense, are slow, clash, or have another version",
     "N": "a user writes what users often write wrong",
 }
 
@@ -61,4 +67,7 @@ def standalone_cases(seed: int) -> Iterator[StandaloneCase]:
     del seed
     yield from control_plane.cases()
     yield from dependencies.cases()
+    yield from monitoring.cases()
+    yield from downloads.cases()
+    yield from plugins.cases()
     yield from slips.standalone()
