@@ -116,6 +116,14 @@ def values(resources: Mapping[str, Any]) -> tuple[Value, ...]:
             "--watch-namespace",
         ),
         Value(
+            "sharded",
+            _OFF,
+            boolean,
+            "This is the main one of several operators that share the namespaces. The others are printed by "
+            "`kaiwo manifests operator --shard NAME`.",
+            "--shard main",
+        ),
+        Value(
             "restrict",
             [],
             {**distinct, "items": {"enum": list(RESTRICTIONS)}},

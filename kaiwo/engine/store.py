@@ -42,6 +42,7 @@ class CacheEvent:
         new: the object now, None for a deleted one.
         witnessed: False for a deletion that was only inferred: a new list lacks the object, or another
             object has its name.
+        own: whether it came with the answer to a write of this process, and not from a list or a watch.
     """
 
     type: Literal["ADDED", "MODIFIED", "DELETED"]
@@ -49,6 +50,7 @@ class CacheEvent:
     old: CachedObject | None
     new: CachedObject | None
     witnessed: bool = True
+    own: bool = False
 
     @property
     def latest(self) -> CachedObject:
@@ -183,6 +185,11 @@ class Store:
         wanted = set(self.namespaces or ("",))
         return bool(self._listed) and wanted <= self._listed | self.unreadable
 
+    @property
+    def version(self) -> int:
+        """The resourceVersion up to which everything was seen, where all namespaces are watched at once."""
+        return self._versions.get("", 0)
+
     def get(self, namespace: str, name: str) -> CachedObject | None:
         """One object, None when there is none."""
         return self._objects.get((namespace, name))
@@ -231,6 +238,9 @@ class Store:
             if restored or (obj.key not in listed and obj.version <= number):
                 self._remove(obj)
         for obj in listed.values():
+            newer = self._objects.get(obj.key)
+            if newer is not None and obj.version < newer.version <= number:
+                self._remove(newer)  # restored too; what was written since hides it in the list's version
             self._put(obj)
 
     def observe(self, type_: str, obj: CachedObject) -> None:
@@ -257,9 +267,9 @@ class Store:
         scope = obj.namespace if self.namespaces else ""
         newer = scope in self._listed and obj.version > self._versions[scope]
         if newer and self.selector.matches(obj.labels):
-            self._put(obj)
+            self._put(obj, own=True)
 
-    def _put(self, obj: CachedObject) -> None:
+    def _put(self, obj: CachedObject, *, own: bool = False) -> None:
         key = obj.key
         old = self._objects.get(key)
         if self.keeps is not None and not self.keeps(obj):
@@ -275,7 +285,7 @@ class Store:
                 old = None
         self._objects[key] = obj
         self._index(old, obj)
-        self._publish(CacheEvent("MODIFIED" if old else "ADDED", self.resource, old, obj))
+        self._publish(CacheEvent("MODIFIED" if old else "ADDED", self.resource, old, obj, own=own))
 
     def _remove(self, known: CachedObject, last: CachedObject | None = None) -> None:
         del self._objects[known.key]

@@ -168,8 +168,8 @@ class Facts:
         warning_event_uid: uid of that object.
         settings: settings from KaiwoConfig, by name of the plugin.
         monitoring: what is known of the use of its GPUs, None where monitoring is off.
-        beneficiary: whether the workload that it was preempted for still waits; None while nobody knows.
         namespace_defaults: what its namespace gives to workloads that have not started.
+        beneficiary: whether the workload that it was preempted for still waits; None while nobody knows.
     """
 
     now: datetime
@@ -195,8 +195,8 @@ class Facts:
     warning_event_uid: str = ""
     settings: Mapping[str, BaseModel] = field(default_factory=dict)
     monitoring: MonitoringFacts | None = None
-    beneficiary: BeneficiaryProgress | None = None
     namespace_defaults: DefaultValues = NO_DEFAULTS
+    beneficiary: BeneficiaryProgress | None = None
 
     def warning_event_of(self, obj: Object | None) -> Finding | None:
         """The newest Warning event about a live object, None when it was not read."""

@@ -34,9 +34,8 @@ if TYPE_CHECKING:
     from kaiwo.host.ending.endings import Endings
     from kaiwo.host.workload.ownership import PodOwners
     from kaiwo.plugin.queue_relief import QueueRelief
-    from kaiwo.workload.ending.decision import ForeignVictim
     from kaiwo.workload.ending.preemption import GpuDemand, GpuHolder, NoChoice
-    from kaiwo.workload.ending.record import EndingAction
+    from kaiwo.workload.ending.record import EndingAction, WorkloadIdentity
     from kaiwo.workload.model import Registry
 
 _log = logging.getLogger(__name__)
@@ -384,7 +383,7 @@ def _evidence(
     )
 
 
-def _named(victims: Sequence[EndingVictim | ForeignVictim]) -> str:
+def _named(victims: Sequence[WorkloadIdentity]) -> str:
     return ", ".join(
         f"{one} (requeued)" if isinstance(one, EndingVictim) and one.action == "Requeue" else str(one)
         for one in victims

@@ -51,8 +51,8 @@ class Fingerprint(NamedTuple):
         others: those of its pods, volumes and downloads, and of their queue objects.
         progress: what is known of a running download.
         monitoring: changes with what monitoring says.
-        beneficiary: whether the workload that it was preempted for still waits.
         defaults: changes with the defaults of the namespace.
+        beneficiary: whether the workload that it was preempted for still waits.
     """
 
     workload: str
@@ -60,8 +60,8 @@ class Fingerprint(NamedTuple):
     others: tuple[str, ...]
     progress: str
     monitoring: int = 0
-    beneficiary: str | None = None
     defaults: str = ""
+    beneficiary: str | None = None
 
 
 @dataclass(slots=True)
@@ -181,8 +181,8 @@ class SnapshotReader:
             tuple(sorted(versions)),
             progress.text if progress is not None else "",
             self._uses.revision(entry.uid) if self._uses is not None else 0,
-            self._beneficiaries.progress(entry.uid) if self._beneficiaries is not None else None,
             self._defaults.revision(entry.namespace),
+            self._beneficiaries.progress(entry.uid) if self._beneficiaries is not None else None,
         )
 
     def read(
@@ -254,8 +254,8 @@ class SnapshotReader:
             owners=owners,
             settings=settings,
             monitoring=self._uses.facts(entry.uid) if self._uses is not None else None,
-            beneficiary=self._beneficiaries.progress(entry.uid) if self._beneficiaries is not None else None,
             namespace_defaults=self._defaults.values(entry.namespace),
+            beneficiary=self._beneficiaries.progress(entry.uid) if self._beneficiaries is not None else None,
         )
         return Snapshot(workload, choice, facts)
 
