@@ -63,12 +63,14 @@ class StandaloneCase:
         name: unique within the set.
         run: carries it out, with an empty directory that goes afterwards.
         exclusive: whether no other case may run at the same time.
+        seconds: after which it has failed.
     """
 
     set: str
     name: str
     run: Callable[[Path], Awaitable[None]]
     exclusive: bool = False
+    seconds: float = 240.0
 
     def __str__(self) -> str:
         """As the command line takes it."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from campaign import oracles
 from campaign.arena import PLUGINS, Arena, Reference
-from campaign.case import Result, ViolationError
+from campaign.case import Result, StandaloneCase, ViolationError
 from campaign.scenarios import SCENARIOS
 from kaiwo.engine.resource import NAMESPACE
 from kaiwo.testing.fault_proxy import FaultProxy
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
     from campaign.arena import Cluster
-    from campaign.case import Case, StandaloneCase
+    from campaign.case import Case
     from campaign.scenarios import Scenario
 
 SHARING: Final = 6
@@ -188,13 +188,14 @@ async def _judged(
 ) -> Result:
     began = time.monotonic()
     oracle = message = ""
+    longest = case.seconds if isinstance(case, StandaloneCase) else _LONGEST
     try:
-        async with asyncio.timeout(_LONGEST):
+        async with asyncio.timeout(longest):
             await run
     except ViolationError as error:
         oracle, message = error.oracle, str(error)
     except TimeoutError:
-        oracle, message = "O6", f"did not end within {_LONGEST:g} s"
+        oracle, message = "O6", f"did not end within {longest:g} s"
     except Exception as error:  # noqa: BLE001  a case that fails must not end the others
         oracle, message = "error", f"{type(error).__name__}: {error}"
     result = Result(case, time.monotonic() - began, oracle, message)
