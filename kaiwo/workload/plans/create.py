@@ -68,9 +68,10 @@ def render(case: PlanContext, resolved: Resolved, queue: QueueAssignment | None)
         settings=case.facts.settings.get(case.backend.plugin),
     )
     rendered = plugin_calls.rendered(case.backend, inp)
-    if shared := volumes.sharing_warnings(case.workload, resolved):
-        return replace(rendered, warnings=(*shared, *rendered.warnings))
-    return rendered
+    if case.workload.spec.storage is None:
+        return rendered
+    shared = volumes.sharing_warnings(case.workload, resolved)
+    return replace(rendered, warnings=(*shared, *rendered.warnings)) if shared else rendered
 
 
 def _contributors(rendered: Rendered) -> tuple[str, ...]:
