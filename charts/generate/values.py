@@ -21,7 +21,9 @@ from kaiwo.install.restrictions import RESTRICTIONS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-_NEEDS_MORE: Final = frozenset({"kueue", "ray_job", "ray_service", "node_pools", "notify"})
+_NEEDS_MORE: Final = frozenset(
+    {"kueue", "ray_job", "ray_service", "node_pools", "notify", "aim", "gpu_preemption"}
+)
 """Plugins that are of use only with something else in the cluster."""
 
 _ON: Final = True

@@ -7,7 +7,7 @@ import logging
 import math
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kaiwo.engine.cached_object import Projection
 from kaiwo.engine.errors import EngineError, NotLeading
@@ -46,6 +46,8 @@ class Watch:
             reconciled together; infinity for a change that needs none. None reconciles each change at once.
         required: whether the controller does not start before it may list the kind. One that starts without
             must ask `Manager.unreadable`: nothing is known of these kinds.
+        own_writes: whether a write by the reconciliation of a key is a change that concerns this key. False
+            for a reconciler that plans again from each answer until nothing is left to write.
     """
 
     resource: Resource
@@ -55,6 +57,7 @@ class Watch:
     label_selector: str | None = None
     delay: Callable[[CacheEvent], float] | None = None
     required: bool = True
+    own_writes: bool = True
 
 
 class Controller:
@@ -105,6 +108,7 @@ class Controller:
         self._on_error = on_error
         self._initial = initial
         self._running = False
+        self._worked_on: dict[asyncio.Task[Any] | None, Key] = {}  # by the worker's task
         self._held: dict[WriteCause, dict[Key, None]] = {}
         self._metrics: Metrics | None = None
 
@@ -131,6 +135,9 @@ class Controller:
             if self.shard is not None and namespace and not self.shard.serves(namespace):
                 return
             keys = self._keys(watch, event) if self._running else ()
+            if event.own and not watch.own_writes:
+                writing = self._worked_on.get(asyncio.current_task())
+                keys = tuple(key for key in keys if key != writing)
             if keys:
                 delay = watch.delay(event) if watch.delay is not None else 0.0
                 for key in keys if delay < math.inf else ():
@@ -202,7 +209,7 @@ class Controller:
         self.queue.shut_down()
 
     async def _work(self) -> None:
-        queue = self.queue
+        queue, task = self.queue, asyncio.current_task()
         loop_began = time.monotonic()
         while True:
             key = await queue.get()
@@ -212,9 +219,11 @@ class Controller:
                 queue.forget(key)
                 queue.done(key)
                 continue
+            self._worked_on[task] = key
             try:
                 ended = await self._one(key)
             finally:
+                del self._worked_on[task]
                 queue.done(key)
                 SUBJECT.set(None)
             if ended - loop_began > SLICE:

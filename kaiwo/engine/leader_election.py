@@ -205,6 +205,8 @@ class LeaderElector:
             try:
                 lease = await self._client.get(LEASE, self._namespace, self._name, urgent=True)
             except NotFound:
+                if not self._free(self._seen):
+                    return False  # deleted, while its holder may still write
                 self._remember(await self._client.create(LEASE, self._new(), urgent=True))
                 return True
         spec: Object = lease.get("spec") or {}

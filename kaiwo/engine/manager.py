@@ -98,6 +98,8 @@ class Manager:
         self._grace = grace
         self._controllers: list[Controller] = []
         self._reflectors: dict[Resource, KindReflectors] = {}
+        self._followed: list[tuple[str, Cache]] = []
+        self._followers: list[KindReflectors] = []
         self._unreadable: dict[str, dict[Resource, str]] = {}
         self._hooks: list[tuple[Resource, Callable[[], Awaitable[None]]]] = []
         self._prepared = asyncio.Event()
@@ -143,6 +145,17 @@ class Manager:
             watch.resource, watch.projection, namespaces=watch.namespaces, label_selector=watch.label_selector
         )
 
+    def follow(self, name: str, cache: Cache) -> None:
+        """Keep a cache of somebody's own up to date, before `run`.
+
+        It is for a reader that needs other objects of a kind, or other parts of them, than `cache` keeps.
+
+        Args:
+            name: what the cache is for, in health checks and metrics.
+            cache: its kinds are registered already.
+        """
+        self._followed.append((name, cache))
+
     def before_controllers(self, resource: Resource, hook: Callable[[], Awaitable[None]]) -> None:
         """Call a hook once a watched kind is known, also in a standby process, before any controller starts.
 
@@ -162,7 +175,7 @@ class Manager:
         self._prepare()
         tasks = [
             asyncio.create_task(reflectors.run(), name=f"reflectors-{reflectors.store.resource}")
-            for reflectors in self._reflectors.values()
+            for reflectors in (*self._reflectors.values(), *self._followers)
         ]
         tasks.append(asyncio.create_task(self.client.failing_writes.run(), name="failing writes"))
         tasks.append(asyncio.create_task(self._run_hooks(), name="hooks"))
@@ -183,6 +196,14 @@ class Manager:
             self._reflectors[store.resource] = reflectors
             self.metrics.watch_store(str(store.resource), store.__len__)
             self.health.check(f"cache {store.resource}", reflectors.state)
+        for name, cache in self._followed:
+            for store in cache.stores():
+                reflectors = KindReflectors(
+                    self.client, store, metrics=self.metrics, stall=self._stall, on_denied=lambda _: None
+                )
+                self._followers.append(reflectors)
+                self.metrics.watch_store(f"{store.resource} of {name}", store.__len__)
+                self.health.check(f"cache {store.resource} of {name}", reflectors.state)
         for controller in self._controllers:
             for watch in controller.watches:
                 if watch.keys is not None:

@@ -148,6 +148,10 @@ class WorkQueue:
         if self._timeline[0][1] == key:
             self._set_timer()
 
+    def drop_delayed(self, key: Key) -> None:
+        """Forget that a key was to be added later."""
+        self._delayed.pop(key, None)
+
     def retry(self, key: Key) -> float:
         """Note a failure and reconcile again after the key's back-off; returns the seconds.
 

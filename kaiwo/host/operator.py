@@ -40,6 +40,7 @@ from kaiwo.host.cluster_facts import (
 from kaiwo.host.config_facts import ConfigFactsReader
 from kaiwo.host.config_history import ConfigHistory
 from kaiwo.host.crd_check import CrdCheck
+from kaiwo.host.ending.beneficiaries import Beneficiaries
 from kaiwo.host.ending.endings import Endings
 from kaiwo.host.ending.preemption import Preemption
 from kaiwo.host.kaiwoconfig import ConfigController, LiveConfig
@@ -47,6 +48,7 @@ from kaiwo.host.lifecycles import Lifecycles
 from kaiwo.host.metrics.gpu_time_record import GpuTimeRecord
 from kaiwo.host.metrics.process import describe_process
 from kaiwo.host.metrics.workloads import WorkloadMetrics
+from kaiwo.host.monitoring.feed import SampleFeed
 from kaiwo.host.monitoring.service import Monitoring
 from kaiwo.host.plugin_timeout import TimeLimit, guarded_registry
 from kaiwo.host.server import ProbeServer
@@ -154,11 +156,14 @@ class Operator:
         self._config.on_settings_change(self._lifecycles.settings_changed)
         manager.before_controllers(KAIWO_CONFIG, self._lifecycles.start)
         manager.conditions.add(KAIWO_CONFIG, SINGLETON)
+        for declared in self._registry.namespace_defaults:
+            manager.watch(Watch(declared.kind, namespaces=settings.watch_namespace))
         self._monitoring = Monitoring.of(settings, manager, self._registry.vendors)
+        beneficiaries = Beneficiaries(manager.cache)
         reader = SnapshotReader(
             manager.cache, cluster, self._config, self._registry,
             served=self._served, settings_of=self._plugin_settings,
-            uses=self._monitoring.uses if self._monitoring else None,
+            uses=self._monitoring.uses if self._monitoring else None, beneficiaries=beneficiaries,
         )  # fmt: skip
         facts = ConfigFactsReader(
             manager.cache, cluster, plugins, self._registry,
@@ -179,6 +184,9 @@ class Operator:
         self._webhooks = self._serve_webhooks(reader, config.on_facts_change) if settings.webhooks else None
         cluster.on_change(config.on_facts_change)
         self._add_workloads(reader, cluster)
+        for workloads in self._workloads:
+            if workloads.kind == "KaiwoJob":
+                beneficiaries.follow(workloads.controller.enqueue)
         self._statistics = WorkloadMetrics(
             self._metrics.registry, manager.cache, plugins,
             leading=lambda: manager.leading and self._sharding.whole, gpu_labels=settings.metrics_gpu_labels,
@@ -213,12 +221,21 @@ class Operator:
         """What ends workloads before they end by themselves: monitoring and preemption."""
         manager = self._manager
         self._endings = Endings(manager, self._transition)
+        settings = self._settings
+        monitored = (
+            (settings.resource_monitoring_metrics_endpoint, settings.resource_monitoring_polling_interval)
+            if self._monitoring is not None
+            else None
+        )
+        self._feed = SampleFeed(
+            manager, self._registry.vendors, monitored=monitored, unled=self._unled,
+        )  # fmt: skip
         if self._monitoring is not None:
             self._monitoring.connect(
                 config=lambda: self._config.current, pod_owners=reader.pod_owners, endings=self._endings,
                 requeue={one.kind: one.controller.enqueue for one in self._workloads},
-                unled=lambda: self._lease.unled if self._lease is not None else None,
-                on_change=config.on_facts_change, serves=self._sharding.serves,
+                unled=self._unled, on_change=config.on_facts_change, feed=self._feed,
+                serves=self._sharding.serves,
             )  # fmt: skip
         self._preemption = Preemption(
             manager, self._registry, self._endings,
@@ -227,6 +244,10 @@ class Operator:
         )  # fmt: skip
         for changing in (cluster, self._config):
             changing.on_change(self._preemption.changed)
+
+    def _unled(self) -> float | None:
+        """Seconds during which no process led before this one did, None if that is not known."""
+        return self._lease.unled if self._lease is not None else None
 
     def _build_plugin_controllers(self) -> None:
         manager, settings, plugins = self._manager, self._settings, self._plugins
@@ -242,6 +263,8 @@ class Operator:
                         on_config_change=self._config.on_change,
                         namespaces=settings.watch_namespace,
                         nodes_labelled=plugins.labels_nodes,
+                        endings=self._endings,
+                        gpu_samples=self._feed,
                     )
                 )  # fmt: skip
 
@@ -312,6 +335,7 @@ class Operator:
                 self._listeners.start()
                 if self._monitoring is not None:
                     side.append(asyncio.create_task(self._monitoring.run(), name="monitoring"))
+                side.append(asyncio.create_task(self._feed.run(), name="GPU samples"))
                 if self._sharding.whole:
                     self._preemption.start()
                 await self._manager.run(stop)

@@ -182,6 +182,8 @@ class WorkloadReconciler:
         Returns:
             Seconds after which to reconcile it again without an event, None for never.
         """
+        # What was to be reconciled later is read now; what is due by time is returned.
+        self.controller.queue.drop_delayed(key)
         entry = self._manager.cache.get(self._resource, key.namespace, key.name)
         if entry is None:
             self._states.forget(key)
@@ -235,6 +237,8 @@ class WorkloadReconciler:
             self.controller.enqueue(key)
         if ended:
             state.end(version)
+        else:
+            state.ended_version = ""  # somebody may have reset the status
         return state.requeue_after(decided.requeue_after, clock)
 
     async def _plan_and_write(self, key: Key, snapshot: Snapshot, state: ReconcileState) -> Plan:
