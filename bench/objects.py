@@ -34,7 +34,6 @@ _RUNNING: dict[str, Any] = {
     "hostIP": "10.0.0.1",
     "podIP": "10.1.0.1",
     "podIPs": [{"ip": "10.1.0.1"}],
-    "qosClass": "Burstable",
     "startTime": _NOW,
     "conditions": [
         {"type": type_, "status": "True", "lastTransitionTime": _NOW, "lastProbeTime": None}
@@ -96,7 +95,7 @@ def _pod(server: Server, namespace: str, job: dict[str, Any]) -> None:
     pods = f"/api/v1/namespaces/{namespace}/pods"
     server.create(pods, {"metadata": metadata, "spec": {**template["spec"], "nodeName": "gpu-0"}})
     live = server.request("GET", f"{pods}/{name}")
-    server.request("PUT", f"{pods}/{name}/status", {**live, "status": _RUNNING})
+    server.request("PUT", f"{pods}/{name}/status", {**live, "status": {**live["status"], **_RUNNING}})
 
 
 def _stored(server: Server, prefix: str) -> tuple[int, int]:

@@ -38,16 +38,16 @@ async def test_a_shard_that_nobody_leads_is_reported_until_somebody_does(
 ) -> None:
     """At the second look, because a Lease is free for a moment in each rollout."""
     monkeypatch.setattr(sharding, "INTERVAL", 0)
-    looks: list[dict[str, list[str]]] = [
+    answers: list[dict[str, list[str]]] = [
         {"b": ["x"]}, {}, {"a": ["t7", *(f"t{n}" for n in range(6))]}, {"a": ["t1"], "b": ["x"]}, {},
     ]  # fmt: skip
     seen: list[str] = []
     main = Sharding(Settings(shard="main"))
 
     async def unserved() -> dict[str, list[str]]:
-        if not looks:
+        if not answers:
             await asyncio.Event().wait()
-        return looks.pop(0)
+        return answers.pop(0)
 
     def changed() -> None:
         condition = main.condition(3)
