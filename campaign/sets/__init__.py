@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from campaign.sets import api_faults, crashes, downloads, monitoring, plugins, views
+from campaign.sets import api_faults, crashes, downloads, monitoring, plugins, timers, views
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,6 +21,7 @@ SETS: Final = {
     "K": "the metrics endpoint says nothing, or something absurd",
     "L": "servers, paths and volumes misbehave towards the download program",
     "M": "plugins raise, hang, return nonsense, are slow, clash, or have another version",
+    "T": "a day, and years of certificates, pass under a clock of the test",
 }
 
 
@@ -38,7 +39,7 @@ def cluster_cases(cluster: Cluster, scenarios: Sequence[Scenario], seed: int) ->
 
 def standalone_cases(seed: int) -> Iterator[StandaloneCase]:
     """Every case that needs nothing of the campaign's control plane."""
-    del seed
     yield from monitoring.cases()
     yield from downloads.cases()
     yield from plugins.cases()
+    yield from timers.cases(seed)
