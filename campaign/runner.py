@@ -139,15 +139,25 @@ async def run(
     """
     limit = asyncio.Semaphore(SHARING if shared else ALONE)
 
-    async def carried_out(case: Case) -> None:
-        async with _arena(cluster, f"{case.set}-{case.name}", shared) as arena:
-            await case.run(arena)
+    async def together(cases: Sequence[Case]) -> list[Result]:
+        async with limit, contextlib.AsyncExitStack() as stack:
+            arenas: list[Arena] = []
 
-    async def one(case: Case) -> Result:
-        async with limit:
-            return await _judged(case, carried_out(case), told)
+            async def carried_out(case: Case) -> None:
+                if not arenas:
+                    space = _arena(cluster, f"{case.set}-{case.group or case.name}", shared)
+                    arenas.append(await stack.enter_async_context(space))
+                await case.run(arenas[0])
+                if case is cases[-1]:
+                    await stack.aclose()
 
-    return list(await asyncio.gather(*(one(case) for case in cases)))
+            return [await _judged(case, carried_out(case), told) for case in cases]
+
+    groups: dict[str, list[Case]] = {}
+    for case in cases:
+        groups.setdefault(f"{case.set}/{case.group or case.name}", []).append(case)
+    results = await asyncio.gather(*(together(cases) for cases in groups.values()))
+    return [result for of_group in results for result in of_group]
 
 
 async def run_standalone(cases: Sequence[StandaloneCase], told: Callable[[Result], None]) -> list[Result]:
