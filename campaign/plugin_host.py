@@ -51,13 +51,13 @@ def _plan(workload: Object, registry: Registry) -> dict[str, Any]:
 async def _run_beside(plugins: Plugins) -> None:
     """Start what runs beside reconciliation, with one status change, and stop it."""
     lifecycles = Lifecycles(plugins.lifecycles, lambda _: None)
-    await asyncio.wait_for(lifecycles.start(), 30)
+    await asyncio.wait_for(lifecycles.start(), _LONG)
     listeners = Listeners(plugins.listeners, lambda _: None)
     listeners.start()
     listeners.notify(Transition("KaiwoJob", "team", "a", "uid", "", "PENDING", "Creating", "soon", NOW))
     await asyncio.sleep(_HEARD)
-    await asyncio.wait_for(listeners.close(), 30)
-    await asyncio.wait_for(lifecycles.stop(), 30)
+    await asyncio.wait_for(listeners.close(), _LONG)
+    await asyncio.wait_for(lifecycles.stop(), _LONG)
 
 
 def main() -> None:

@@ -22,12 +22,6 @@ if TYPE_CHECKING:
     from campaign.downloads.program import DownloadPod
     from kaiwo.testing.git_server import GitHost
 
-MANY: Final = 100_000
-"""Files of the case with very many."""
-
-MANY_SECONDS: Final = 1200.0
-"""That this case may take."""
-
 _ITEM: Final = "git[0]"
 _GIT: Final = shutil.which("git") or "git"
 _BIG: Final = random.Random(3).randbytes(700_000)  # noqa: S311  content
@@ -267,19 +261,6 @@ def empty(repository: Repository) -> None:
     (repository.work / "__init__.py").write_bytes(b"")
     repository.save()
     succeeds(repository.pod, repository.items(), _files(**{"__init__.py": b""}))
-
-
-def many(repository: Repository) -> None:
-    """A tree of very many small files."""
-    repository.pod.seconds = MANY_SECONDS / 2
-    bare = repository.host.root / "repo.git"
-    names = [f"src/{number % 100}/{number}" for number in range(MANY)]
-    head = "commit refs/heads/main\ncommitter a <a@example.com> 1 +0000\ndata 0\nfrom refs/heads/main^0\n"
-    files = "".join(f"M 100644 inline {name}\ndata {len(name)}\n{name}\n" for name in names)
-    subprocess.run(
-        [_GIT, "fast-import", "--quiet"], cwd=bare, input=f"{head}{files}\n", text=True, check=True
-    )
-    succeeds(repository.pod, repository.items(), _files(**{name: name.encode() for name in names}))
 
 
 CASES: Final[dict[str, Callable[[Repository], None]]] = {

@@ -16,6 +16,7 @@ from campaign.sets import (
     plugins,
     rights,
     slips,
+    timers,
     updates,
     views,
 )
@@ -42,6 +43,7 @@ SETS: Final = {
     "L": "servers, paths and volumes misbehave towards the download program",
     "M": "plugins raise, hang, return nonsense, are slow, clash, or have another version",
     "N": "a user writes what users often write wrong",
+    "T": "a day, and years of certificates, pass under a clock of the test",
 }
 
 
@@ -64,10 +66,10 @@ def cluster_cases(cluster: Cluster, scenarios: Sequence[Scenario], seed: int) ->
 
 def standalone_cases(seed: int) -> Iterator[StandaloneCase]:
     """Every case that needs nothing of the campaign's control plane."""
-    del seed
     yield from control_plane.cases()
     yield from dependencies.cases()
     yield from monitoring.cases()
     yield from downloads.cases()
     yield from plugins.cases()
     yield from slips.standalone()
+    yield from timers.cases(seed)

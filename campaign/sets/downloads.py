@@ -23,8 +23,6 @@ def cases() -> Iterator[StandaloneCase]:
     yield _case("s3-many", partial(_with_bucket, "s3", objects.many), objects.MANY_SECONDS)
     for name, of_git in repositories.CASES.items():
         yield _case(f"git-{name}", partial(_with_repository, of_git))
-    many = partial(_with_repository, repositories.many)
-    yield _case("git-many", many, repositories.MANY_SECONDS)
     for name, of_hub in hubs.CASES.items():
         yield _case(f"hub-{name}", partial(_with_hub, of_hub))
 

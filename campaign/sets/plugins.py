@@ -92,7 +92,8 @@ class Call:
 
     Attributes:
         hook: of the declaration.
-        more: code that puts the faulty function into the declaration, with ``{function}`` for its name.
+        more: code that puts the faulty function into the declaration, with ``{function}`` for its name, and
+            ``{mark}`` where the function notes its calls.
         user: the workload that needs it; None where all do, or none.
         everybody: whether every workload needs it, so that all of them have to be blocked for it.
         beside: whether it runs beside reconciliation.
@@ -107,24 +108,19 @@ class Call:
 
 def _replaced(field: str, right: str) -> str:
     return (
-        f"right = {right}\n{_SLOW}\nimport dataclasses\n"
+        f"right = {right}\n{_SLOW}\n{{mark}}\nimport dataclasses\n"
         f"declared = [dataclasses.replace(declared[0], {field}={{function}})]\n"
     )
 
 
-_DOWNLOAD: Final = {
-    "storageEnabled": True,
-    "data": {"storageSize": "1Gi", "download": {PLUGIN: [{"reference": "a"}]}},
-}
 _BACKEND: Final = f"""
 from kaiwo_batch_job.backend import BatchJobBackend
 
-right = BatchJobBackend().render
+right = BatchJobBackend("{PLUGIN}Job").render
 {_SLOW}
+{{mark}}
 
 class Faulty(BatchJobBackend):
-    block = "{PLUGIN}Job"
-
     def serves(self, workload):
         return self.block in workload.blocks
 
@@ -137,19 +133,14 @@ declared = [dataclasses.replace(declared[0], implementation=Faulty)]
 
 CALLS: Final[dict[str, Call]] = {
     "render": Call("kaiwo_backends", _BACKEND, job("user", image="a", acmeJob={})),
-    "secrets": Call(
-        "kaiwo_download_sources",
-        _replaced("secrets", "declared[0].secrets"),
-        job("user", image="a", storage=_DOWNLOAD),
-    ),
     "recognise": Call("kaiwo_gpu_vendors", _replaced("recognise", "declared[0].recognise")),
     "assign": Call("kaiwo_queue_systems", _replaced("assign", "declared[0].assign"), everybody=True),
     "contribute": Call(
         "kaiwo_pod_contributions", _replaced("contribute", "declared[0].contribute"), everybody=True
     ),
     "diagnose": Call("kaiwo_diagnosis_rules", _replaced("diagnose", "declared[0].diagnose")),
-    "start": Call("kaiwo_lifecycle", _ASYNC + "build = {function}\n", beside=True),
-    "notify": Call("kaiwo_transitions", _ASYNC + "build = {function}\n", beside=True),
+    "start": Call("kaiwo_lifecycle", _ASYNC + "{mark}\nbuild = {function}\n", beside=True),
+    "notify": Call("kaiwo_transitions", _ASYNC + "{mark}\nbuild = {function}\n", beside=True),
 }  # fmt: skip
 """By name: what is called later."""
 
@@ -194,9 +185,9 @@ async def _other_version(hook: str, directory: Path) -> None:
 
 async def _called(name: str, fault: str, directory: Path) -> None:
     call = CALLS[name]
-    more = call.more.replace("{function}", _RUNS[fault])
     marker = directory / "called"
-    more += f"\n{_marking(_RUNS[fault], marker, call)}"
+    more = call.more.replace("{function}", _RUNS[fault])
+    more = more.replace("{mark}", _marking(_RUNS[fault], marker, call))
     install(directory, PLUGIN, source(call.hook, "right", more=more))
     found = await _host(directory, call.hook, call.user)
     _state(found, PLUGIN, _LOADED)

@@ -17,6 +17,9 @@ SLICE = (
     "L/azureBlob-key-that-climbs",
     "L/git-hidden-git-folder",
     "L/hub-link-out",
+    "M/backends-hang",
+    "M/call-assign-raise",
+    "T/durations",
 )
 
 

@@ -263,3 +263,10 @@ def test_azure_connection_strings_that_cannot_be_used_are_refused(download: Any,
     assert outcome.code == 2, outcome.err
     assert "connectionString" in outcome.line
     assert "CANARY" not in outcome.err
+
+
+def test_azure_without_a_connection_string_is_refused_by_name(download: Any) -> None:
+    """Exit 2: neither the item nor the namespace has one."""
+    containers = [{"name": "c", "files": [{"path": "a", "targetPath": "a"}]}]
+    outcome = download({"azureBlob": [{"containers": containers}]})
+    download.assert_failed(outcome, 2, "azureBlob[0]", "connectionString is missing")
