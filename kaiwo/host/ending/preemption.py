@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from kaiwo.host.workload.ownership import PodOwners
     from kaiwo.plugin.queue_relief import QueueRelief
     from kaiwo.workload.ending.preemption import GpuDemand, GpuHolder, NoChoice
-    from kaiwo.workload.ending.record import EndingAction
+    from kaiwo.workload.ending.record import EndingAction, WorkloadIdentity
     from kaiwo.workload.model import Registry
 
 _log = logging.getLogger(__name__)
@@ -275,13 +275,14 @@ class Preemption:
             return RETRY_SECONDS
         victims = tuple(
             EndingVictim(
-                victim.kind, victim.namespace, victim.name, victim.uid,
+                kind, victim.namespace, victim.name, victim.uid,
                 evidence=_evidence(victim, demand, choice, relief, now),
                 resource_version=victim.resource_version,
                 figures=_figures(victim, demand, choice, now),
                 action=self._action(victim),
             )
             for victim in choice.victims
+            if (kind := workload_kind(victim.kind)) is not None
         )  # fmt: skip
         if self._config().preemption == "Report":
             text = (
@@ -382,8 +383,11 @@ def _evidence(
     )
 
 
-def _named(victims: Sequence[EndingVictim]) -> str:
-    return ", ".join(f"{one} (requeued)" if one.action == "Requeue" else str(one) for one in victims)
+def _named(victims: Sequence[WorkloadIdentity]) -> str:
+    return ", ".join(
+        f"{one} (requeued)" if isinstance(one, EndingVictim) and one.action == "Requeue" else str(one)
+        for one in victims
+    )
 
 
 def _figures(victim: GpuHolder, demand: GpuDemand, choice: Choice, now: datetime) -> dict[str, float]:

@@ -80,7 +80,7 @@ class EndingDecision:
             figures=victim.figures,
             decided_at=self.decided_at,
             beneficiary=self.beneficiary,
-            action=victim.action,
+            action=victim.action if isinstance(victim, EndingVictim) else "Terminate",
         )
 
 
