@@ -85,6 +85,7 @@ class Replicas:
                 if number == 0:
                     await asyncio.to_thread(replica.process.wait_ready)
             for replica in self.all[1:]:
+                await asyncio.to_thread(replica.process.wait_log, "this process waits for it")
                 await asyncio.to_thread(replica.process.readyz_when_up)
         except BaseException:
             await self._stack.aclose()

@@ -25,7 +25,7 @@ from kaiwo.engine import credentials
 from kaiwo.engine.resource import NAMESPACE
 from kaiwo.testing.fault_proxy import FaultProxy
 from kaiwo.testing.operator import OperatorProcess, until
-from kaiwo.testing.rights import Rights
+from kaiwo.testing.rights import OperatorRights
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -72,7 +72,7 @@ def cases(scenarios: Sequence[Scenario]) -> Iterator[Case]:
     used = [scenario for scenario in scenarios if scenario.name in USED]
     if not used:
         return
-    for number, role in enumerate(Rights(None, "any", PLUGINS).roles):
+    for number, role in enumerate(OperatorRights(None, "any", PLUGINS).roles):
         for index, rule in enumerate(role["rules"]):
             if NEVER_ASKED.isdisjoint(rule["resources"]):
                 what = f"{'-'.join(rule['resources'])}-{'-'.join(rule['verbs'])}".replace("/", ".")
@@ -164,7 +164,7 @@ def _says_nothing(namespace: str, config: Object | None) -> bool:
 
 
 async def _unauthenticated(
-    scenarios: Sequence[Scenario], bad: Callable[[Rights, str, Path], str], arena: Arena
+    scenarios: Sequence[Scenario], bad: Callable[[OperatorRights, str, Path], str], arena: Arena
 ) -> None:
     """The API server does not know who asks, until the token's file has another one."""
     async with _rights(arena) as (rights, namespace):
@@ -192,10 +192,10 @@ async def _refused(process: OperatorProcess) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _rights(arena: Arena) -> AsyncIterator[tuple[Rights, str]]:
+async def _rights(arena: Arena) -> AsyncIterator[tuple[OperatorRights, str]]:
     """All rights of an operator in a namespace of its own, and the name of that."""
     namespace = await arena.cluster.namespace(f"op-{arena.namespace[-20:]}")
-    rights = Rights(arena.cluster.sandbox.api, namespace, PLUGINS)
+    rights = OperatorRights(arena.cluster.sandbox.api, namespace, PLUGINS)
     try:
         await asyncio.to_thread(rights.grant)
         yield rights, namespace
@@ -231,12 +231,12 @@ def _with_token_file(url: str, ca_file: Path, token: Path, namespace: str) -> st
     return yaml.safe_dump(config)
 
 
-def _for_another_server(rights: Rights, namespace: str, pki: Path) -> str:
+def _for_another_server(rights: OperatorRights, namespace: str, pki: Path) -> str:
     del namespace, pki
     return rights.token(["https://another-server.example"])
 
 
-def _short(rights: Rights, namespace: str, pki: Path) -> str:
+def _short(rights: OperatorRights, namespace: str, pki: Path) -> str:
     """A token as the API server makes it, for less time than it would: at least ten minutes."""
     now = int(time.time())
     server = "https://kubernetes.default.svc.cluster.local"

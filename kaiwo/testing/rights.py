@@ -22,7 +22,7 @@ _COLLECTIONS = {
 }
 
 
-class Rights:
+class OperatorRights:
     """The rights of an operator in a namespace, and changes of them.
 
     Attributes:

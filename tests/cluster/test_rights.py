@@ -13,7 +13,7 @@ from kaiwo.engine import credentials
 from kaiwo.engine.resource import JOB
 from kaiwo.testing.fault_proxy import FaultProxy
 from kaiwo.testing.operator import until
-from kaiwo.testing.rights import Rights
+from kaiwo.testing.rights import OperatorRights
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -33,17 +33,17 @@ PLUGINS = "batch_job,ray_job,gpu_amd"
 
 
 @pytest.fixture
-def rights(control_plane: Any, crds: None, namespace: str) -> Iterator[Rights]:
+def rights(control_plane: Any, crds: None, namespace: str) -> Iterator[OperatorRights]:
     """All rights of the operator, in force until the test ends."""
     del crds
-    made = Rights(control_plane.api, namespace, PLUGINS)
+    made = OperatorRights(control_plane.api, namespace, PLUGINS)
     made.grant()
     yield made
     made.remove()
 
 
 @pytest.fixture
-async def account(control_plane: Any, rights: Rights, namespace: str) -> AsyncIterator[FaultProxy]:
+async def account(control_plane: Any, rights: OperatorRights, namespace: str) -> AsyncIterator[FaultProxy]:
     """A proxy that sends every request as the operator's service account."""
     connection = credentials.static(
         control_plane.url, token=rights.token(), ca_file=control_plane.ca_file, namespace=namespace
@@ -60,7 +60,7 @@ def denied(proxy: FaultProxy, method: str, path: str) -> int:
 
 
 async def test_a_revoked_right_to_create_is_named_and_its_return_is_noticed(
-    operator: Start, lab: Any, rights: Rights, account: FaultProxy, tmp_path: Path
+    operator: Start, lab: Any, rights: OperatorRights, account: FaultProxy, tmp_path: Path
 ) -> None:
     """ERROR/Forbidden in the API server's words, /readyz and KaiwoConfig; then the workload starts."""
     process = await operator(kubeconfig=account.write_kubeconfig(tmp_path / "kubeconfig"), plugins=PLUGINS)
@@ -86,7 +86,7 @@ async def test_a_revoked_right_to_create_is_named_and_its_return_is_noticed(
 
 
 async def test_rights_that_return_together_leave_no_stale_rejection(
-    operator: Start, lab: Any, rights: Rights, account: FaultProxy, tmp_path: Path
+    operator: Start, lab: Any, rights: OperatorRights, account: FaultProxy, tmp_path: Path
 ) -> None:
     """Without any right to write nothing can be said; afterwards no status tells of what is over."""
     process = await operator(kubeconfig=account.write_kubeconfig(tmp_path / "kubeconfig"), plugins=PLUGINS)
@@ -103,7 +103,7 @@ async def test_rights_that_return_together_leave_no_stale_rejection(
 
 
 async def test_a_kind_that_cannot_be_listed_stops_its_backend_and_no_other(
-    operator: Start, lab: Any, rights: Rights, account: FaultProxy, tmp_path: Path
+    operator: Start, lab: Any, rights: OperatorRights, account: FaultProxy, tmp_path: Path
 ) -> None:
     """BackendUnavailable on Ray jobs, KaiwoConfig names the kind, plain jobs run; a grant is noticed."""
     await asyncio.to_thread(rights.revoke, ("list", "rayjobs"), ("watch", "rayjobs"))
@@ -132,7 +132,7 @@ async def test_a_kind_that_cannot_be_listed_stops_its_backend_and_no_other(
 
 
 async def test_a_kind_that_cannot_be_listed_after_a_restart_ends_no_running_workload(
-    operator: Start, lab: Any, rights: Rights, account: FaultProxy, tmp_path: Path, condition: Any
+    operator: Start, lab: Any, rights: OperatorRights, account: FaultProxy, tmp_path: Path, condition: Any
 ) -> None:
     """What cannot be seen is not lost: the status stays, and SpecApplied says why nothing is decided."""
     kubeconfig = account.write_kubeconfig(tmp_path / "kubeconfig")
