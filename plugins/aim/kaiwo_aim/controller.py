@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from kaiwo_aim.defaults import Gateway, NamespaceConfig
 
 _DELAY = 0.5  # seconds in which changes of routes are gathered into one status
-_INSTALL_CHECK = 10.0  # seconds between two looks for the Gateway API
+_INSTALL_CHECK = 5.0  # seconds between two looks for the Gateway API
 _RETRY = 30.0  # seconds until a rejected route is written again
 _STALE_RETRY = 1.0  # seconds, should the event that ends a conflict never come
 
