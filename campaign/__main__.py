@@ -8,19 +8,22 @@ import random
 import signal
 import sys
 import time
-from typing import TYPE_CHECKING
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, TypeVar
 
 from campaign import report
 from campaign.arena import ADDONS, Cluster
-from campaign.case import ViolationError
-from campaign.runner import Shared, learn, run, scenarios_of
-from campaign.sets import SETS, all_cases
+from campaign.case import Case, StandaloneCase, ViolationError
+from campaign.runner import Shared, learn, run, run_standalone, scenarios_of
+from campaign.sets import ON_CLUSTER, SETS, cluster_cases, standalone_cases
 from kaiwo_sandbox.sandbox import Sandbox
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from campaign.case import Case, Result
+    from campaign.case import Result
+
+AnyCase = TypeVar("AnyCase", Case, StandaloneCase)
 
 
 def _say(line: str) -> None:
@@ -35,11 +38,11 @@ def _told(result: Result) -> None:
         _say(f"ok {result.case} {result.seconds:.1f} s")
 
 
-def _chosen(cases: Sequence[Case], options: argparse.Namespace) -> list[Case]:
+def _chosen(cases: Sequence[AnyCase], options: argparse.Namespace) -> list[AnyCase]:
     """The cases to run: those named, or as many of each set as are wanted, chosen by the seed."""
     if options.only:
-        return [case for case in cases if str(case) in options.only]
-    found: list[Case] = []
+        return [case for case in cases if any(fnmatchcase(str(case), name) for name in options.only)]
+    found: list[AnyCase] = []
     for letter in options.sets:
         of_set = [case for case in cases if case.set == letter]
         if options.size and len(of_set) > options.size:
@@ -48,13 +51,13 @@ def _chosen(cases: Sequence[Case], options: argparse.Namespace) -> list[Case]:
     return found
 
 
-async def _campaign(sandbox: Sandbox, options: argparse.Namespace) -> list[Result]:
+async def _on_cluster(sandbox: Sandbox, options: argparse.Namespace) -> list[Result]:
     scenarios = scenarios_of(options.scenario)
     results: list[Result] = []
     async with Cluster(sandbox) as cluster:
         async with Shared(cluster) as shared:
             await learn(cluster, shared, scenarios)
-            cases = _chosen(list(all_cases(cluster, scenarios, options.seed)), options)
+            cases = _chosen(list(cluster_cases(cluster, scenarios, options.seed)), options)
             _say(f"{len(cases)} cases, seed {options.seed}")
             together = [case for case in cases if not case.own]
             results += await run(cluster, shared, together, _told)
@@ -70,26 +73,32 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="chooses cases and random steps (default: 1)")
     parser.add_argument("--size", type=int, default=0, help="at most so many cases of each set")
     parser.add_argument("--scenario", action="append", default=[], help="only this scenario; repeatable")
-    parser.add_argument("--only", action="append", default=[], metavar="CASE", help="this case")
+    parser.add_argument(
+        "--only", action="append", default=[], metavar="CASE", help="this case, or those of a pattern with *"
+    )
     parser.add_argument("--sandbox", help="name of a running sandbox with all addons, which is kept")
     options = parser.parse_args()
     options.sets = options.sets or list(SETS)
     if unknown := sorted(set(options.sets) - set(SETS)):
         parser.error(f"no set {', '.join(unknown)}; there are {', '.join(SETS)}")
+    if options.only:
+        options.sets = sorted({name.partition("/")[0] for name in options.only})
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     began = time.monotonic()
-    sandbox = Sandbox.find(options.sandbox) if options.sandbox else None
-    if options.sandbox and sandbox is None:
-        parser.error(f'sandbox "{options.sandbox}" is not running')
-    started = sandbox or Sandbox.up("campaign", addons=ADDONS, owned=True, progress=_say)
-    try:
-        results = asyncio.run(_campaign(started, options))
-    except ViolationError as failed:
-        _say(f"error: a scenario does not run without a fault: {failed}")
-        return 2
-    finally:
-        if sandbox is None:
-            started.down()
+    results = asyncio.run(run_standalone(_chosen(list(standalone_cases(options.seed)), options), _told))
+    if ON_CLUSTER.intersection(options.sets):
+        named = Sandbox.find(options.sandbox) if options.sandbox else None
+        if options.sandbox and named is None:
+            parser.error(f'sandbox "{options.sandbox}" is not running')
+        started = named or Sandbox.up("campaign", addons=ADDONS, owned=True, progress=_say)
+        try:
+            results += asyncio.run(_on_cluster(started, options))
+        except ViolationError as failed:
+            _say(f"error: a scenario does not run without a fault: {failed}")
+            return 2
+        finally:
+            if named is None:
+                started.down()
     _say(report.table(results, options.seed, time.monotonic() - began))
     return int(any(result.oracle for result in results))
 

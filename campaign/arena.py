@@ -27,6 +27,7 @@ from kaiwo.engine.resource import SECRET as SECRETS
 from kaiwo.plugin.loader import load as load_plugins
 from kaiwo.testing.operator import OperatorProcess, until
 from kaiwo_kueue.kinds import QUEUE_CONFIG
+from kaiwo_sandbox import readiness
 
 if TYPE_CHECKING:
     from campaign.scenarios import Scenario
@@ -95,8 +96,10 @@ class Cluster:
     async def __aenter__(self) -> Self:
         """Install CRDs and queue, and begin to follow all statuses."""
         plugins = load_plugins()
-        for crd in render_crds(plugins.fields(), plugins.settings_models(), kinds=plugins.kinds()):
+        crds = render_crds(plugins.fields(), plugins.settings_models(), kinds=plugins.kinds())
+        for crd in crds:
             self.sandbox.api.apply(f"{_CRDS}/{crd['metadata']['name']}", crd)
+        readiness.wait_for_crds(self.sandbox.api, crds, directory=self.sandbox.directory)
         await self.client.__aenter__()
         await self.client.apply(QUEUE_CONFIG, _queues(), field_manager=QUEUE)
         self._watchers = [asyncio.create_task(self._follow(kind)) for kind in WORKLOADS.values()]
@@ -167,17 +170,30 @@ class Arena:
         """An administrator's client."""
         return self.cluster.client
 
+    @property
+    def lease(self) -> str:
+        """The name of a Lease that no other case has."""
+        return self.namespace[-40:].strip("-")
+
     async def start_operator(self, **how: Any) -> OperatorProcess:
         """Start the case's own operator, for its namespace, and wait until it is ready."""
-        self.operator = OperatorProcess(
-            kubeconfig=self.proxy.write_kubeconfig(self.cluster.directory / f"{self.namespace}.yaml"),
-            plugins=PLUGINS,
-            lease_name=self.namespace[-40:],
-            args=["--watch-namespace", self.namespace],
-            **{"leader_election": False, **how},
-        ).start()
+        self.operator = self.describe_operator(self.proxy, self.namespace, **how).start()
         await asyncio.to_thread(self.operator.wait_ready)
         return self.operator
+
+    def describe_operator(self, proxy: FaultProxy, name: str, **how: Any) -> OperatorProcess:
+        """An operator for the namespace that has not been started.
+
+        Args:
+            proxy: through which it reaches the API server.
+            name: of its kubeconfig, unique among operators.
+            how: further arguments of `OperatorProcess`.
+        """
+        return OperatorProcess(
+            kubeconfig=proxy.write_kubeconfig(self.cluster.directory / f"{name}.yaml"),
+            args=["--watch-namespace", self.namespace],
+            **{"lease_name": self.lease, "leader_election": False, "plugins": PLUGINS, **how},
+        )
 
     async def submit(self, scenario: Scenario) -> Object:
         """Create the workload of a scenario."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from pathlib import Path
 
     from campaign.arena import Arena
 
@@ -31,19 +32,45 @@ class ViolationError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One run of the campaign.
+    """One run of the campaign in a namespace of its control plane.
 
     Attributes:
         set: letter of its set.
         name: unique within the set.
         run: carries it out.
         own: whether it needs an operator of its own; other cases share one.
+        group: cases of a set with the same group run one after another in one namespace; empty for a
+            namespace of its own.
     """
 
     set: str
     name: str
     run: Callable[[Arena], Awaitable[None]]
     own: bool = False
+    group: str = ""
+
+    def __str__(self) -> str:
+        """As the command line takes it."""
+        return f"{self.set}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class StandaloneCase:
+    """One run of the campaign that needs nothing of its control plane: none at all, or one of its own.
+
+    Attributes:
+        set: letter of its set.
+        name: unique within the set.
+        run: carries it out, with an empty directory that goes afterwards.
+        exclusive: whether no other case may run at the same time.
+        seconds: after which it has failed.
+    """
+
+    set: str
+    name: str
+    run: Callable[[Path], Awaitable[None]]
+    exclusive: bool = False
+    seconds: float = 240.0
 
     def __str__(self) -> str:
         """As the command line takes it."""
@@ -61,7 +88,7 @@ class Result:
         message: what was found.
     """
 
-    case: Case
+    case: Case | StandaloneCase
     seconds: float
     oracle: str = ""
     message: str = ""

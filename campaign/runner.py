@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import tempfile
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from campaign import oracles
 from campaign.arena import PLUGINS, Arena, Reference
-from campaign.case import Result, ViolationError
+from campaign.case import Result, StandaloneCase, ViolationError
 from campaign.scenarios import SCENARIOS
 from kaiwo.engine.resource import NAMESPACE
 from kaiwo.testing.fault_proxy import FaultProxy
 from kaiwo.testing.operator import OperatorProcess
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
     from campaign.arena import Cluster
     from campaign.case import Case
@@ -26,7 +28,7 @@ SHARING: Final = 6
 """Cases at the same time with one operator."""
 
 ALONE: Final = 2
-"""Cases at the same time with an operator each."""
+"""Cases at the same time with an operator each, or without any."""
 
 _READS: Final = 10
 _BETWEEN: Final = 3.0
@@ -137,27 +139,68 @@ async def run(
     """
     limit = asyncio.Semaphore(SHARING if shared else ALONE)
 
-    async def one(case: Case) -> Result:
-        async with limit:
-            began = time.monotonic()
-            oracle = message = ""
-            try:
-                async with (
-                    asyncio.timeout(_LONGEST),
-                    _arena(cluster, f"{case.set}-{case.name}", shared) as arena,
-                ):
-                    await case.run(arena)
-            except ViolationError as error:
-                oracle, message = error.oracle, str(error)
-            except TimeoutError:
-                oracle, message = "O6", f"did not end within {_LONGEST:g} s"
-            except Exception as error:  # noqa: BLE001  a case that fails must not end the others
-                oracle, message = "error", f"{type(error).__name__}: {error}"
-            result = Result(case, time.monotonic() - began, oracle, message)
-            told(result)
-            return result
+    async def together(cases: Sequence[Case]) -> list[Result]:
+        async with limit, contextlib.AsyncExitStack() as stack:
+            arenas: list[Arena] = []
 
-    return list(await asyncio.gather(*(one(case) for case in cases)))
+            async def carried_out(case: Case) -> None:
+                if not arenas:
+                    space = _arena(cluster, f"{case.set}-{case.group or case.name}", shared)
+                    arenas.append(await stack.enter_async_context(space))
+                await case.run(arenas[0])
+                if case is cases[-1]:
+                    await stack.aclose()
+
+            return [await _judged(case, carried_out(case), told) for case in cases]
+
+    groups: dict[str, list[Case]] = {}
+    for case in cases:
+        groups.setdefault(f"{case.set}/{case.group or case.name}", []).append(case)
+    results = await asyncio.gather(*(together(cases) for cases in groups.values()))
+    return [result for of_group in results for result in of_group]
+
+
+async def run_standalone(cases: Sequence[StandaloneCase], told: Callable[[Result], None]) -> list[Result]:
+    """Run cases that need nothing of the campaign's control plane, the exclusive ones at the end.
+
+    Args:
+        cases: to run.
+        told: called with each result.
+    """
+    limit = asyncio.Semaphore(ALONE)
+
+    async def carried_out(case: StandaloneCase) -> None:
+        with tempfile.TemporaryDirectory(prefix="kaiwo-campaign-") as directory:
+            await case.run(Path(directory))
+
+    async def one(case: StandaloneCase) -> Result:
+        async with limit:
+            return await _judged(case, carried_out(case), told)
+
+    together = [case for case in cases if not case.exclusive]
+    results = list(await asyncio.gather(*(one(case) for case in together)))
+    results += [await one(case) for case in cases if case.exclusive]
+    return results
+
+
+async def _judged(
+    case: Case | StandaloneCase, run: Awaitable[None], told: Callable[[Result], None]
+) -> Result:
+    began = time.monotonic()
+    oracle = message = ""
+    longest = case.seconds if isinstance(case, StandaloneCase) else _LONGEST
+    try:
+        async with asyncio.timeout(longest):
+            await run
+    except ViolationError as error:
+        oracle, message = error.oracle, str(error)
+    except TimeoutError:
+        oracle, message = "O6", f"did not end within {longest:g} s"
+    except Exception as error:  # noqa: BLE001  a case that fails must not end the others
+        oracle, message = "error", f"{type(error).__name__}: {error}"
+    result = Result(case, time.monotonic() - began, oracle, message)
+    told(result)
+    return result
 
 
 def scenarios_of(names: Sequence[str]) -> list[Scenario]:

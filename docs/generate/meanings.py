@@ -170,6 +170,11 @@ WAITS: Final[Meanings] = {
         "The download waits for a volume that is not bound. The message has the class, whether it exists, "
         "and what its provisioner says.",
     ),
+    "PreemptedAndRequeued": Meaning(
+        "PENDING",
+        "`duration` had passed and another workload needed the GPUs. The message names it. The job starts "
+        "from its beginning when that one has its GPUs, see [preemption.md](preemption.md).",
+    ),
     "ScaledToZero": Meaning("PENDING", "`replicas` is 0. Raise it to start the service."),
     "Suspended": Meaning(
         "PENDING", "Somebody suspended the created object. Set its `spec.suspend` to false."
@@ -377,6 +382,8 @@ CONDITIONS: Final[dict[str, str]] = {
     "ResourceUnderutilization": "Whether the GPUs are idle, see [monitoring.md](monitoring.md). Absent "
     "where they are not monitored.",
     "WorkloadTerminatedEarly": "Whether Kaiwo ended the workload.",
+    "Requeued": "A job that was preempted and is not terminated for it. False: it is held until the other "
+    "workload has its GPUs.",
     "PreemptionDecided": "Whether others were ended for the workload. False: they would be, see "
     "[preemption.md](preemption.md).",
 }

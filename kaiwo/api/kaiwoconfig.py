@@ -168,6 +168,14 @@ class SchedulingSection(Model):
             "what would be done."
         ),
     ] = "Enforce"
+    preemption_action: Annotated[
+        Literal["Terminate", "Requeue"],
+        Field(
+            description="What becomes of a KaiwoJob that is preempted. Requeue creates it again, from its "
+            "beginning, once the workload that it was preempted for has its GPUs. Services are always "
+            "terminated."
+        ),
+    ] = "Terminate"
     preemption_protection: Annotated[
         DurationText,
         Field(description="A workload that has run for less is not preempted, whatever its duration."),
@@ -203,6 +211,45 @@ class MonitoringSection(Model):
     ] = "24h"
 
 
+class GpuPreemptionSection(Model):
+    """Idle GPUs that are taken back, where the operator has a plugin for that.
+
+    No field has a default in the schema, so that the process settings of the plugin can fill it in.
+    """
+
+    default_threshold: Annotated[
+        float | None,
+        Field(
+            ge=0,
+            le=100,
+            allow_inf_nan=False,
+            description="Per cent of use below which GPUs are idle; 5 if left out.",
+        ),
+    ] = None
+    default_grace_period: Annotated[
+        DurationText | None,
+        Field(description="How long GPUs may be idle before they may be taken back; 10m if left out."),
+    ] = None
+    default_policy: Annotated[
+        Literal["OnPressure", "Always", "Report"] | None,
+        Field(
+            description="When idle GPUs are taken back: OnPressure when another workload waits for them, "
+            "Always after the grace period, Report never. OnPressure if left out."
+        ),
+    ] = None
+    default_aggregation: Annotated[
+        Literal["Min", "Max", "Avg"] | None,
+        Field(description="Which figure of all GPUs of a workload counts; Max if left out."),
+    ] = None
+    default_ttl: Annotated[
+        DurationText | None,
+        Field(
+            alias="defaultTTL",
+            description="How long a GpuWorkload is kept after its workload; 0s for ever, 24h if left out.",
+        ),
+    ] = None
+
+
 class KaiwoConfigSpec(Model):
     """``spec`` of a KaiwoConfig."""
 
@@ -219,6 +266,9 @@ class KaiwoConfigSpec(Model):
     resource_monitoring: Annotated[MonitoringSection, Field(description="Resource monitoring.")] = (
         MonitoringSection()
     )
+    gpu_preemption: Annotated[
+        GpuPreemptionSection, Field(description="Defaults for idle GPUs, read by the plugin gpu_preemption.")
+    ] = GpuPreemptionSection()
     default_cluster_queue_name: Annotated[
         QueueName, Field(description="Queue of workloads that name none.")
     ] = "kaiwo"

@@ -12,7 +12,13 @@ from pydantic import ValidationError
 from kaiwo.api.core_types import ResourceRequirements
 from kaiwo.api.duration import parse_duration
 from kaiwo.api.errors import InvalidConfig, Problem
-from kaiwo.api.kaiwoconfig import DownloadLimitsSection, ExpectedGpus, KaiwoConfigSpec, StorageSection
+from kaiwo.api.kaiwoconfig import (
+    DownloadLimitsSection,
+    ExpectedGpus,
+    GpuPreemptionSection,
+    KaiwoConfigSpec,
+    StorageSection,
+)
 from kaiwo.api.spec_checks import check_config
 from kaiwo.api.validation_errors import explain
 from kaiwo.engine.quantity import parse_quantity
@@ -60,12 +66,14 @@ class ResolvedConfig:
         kube_scheduler_name: scheduler of generated pods.
         pending_threshold_for_preemption: how long a workload waits before others may be preempted for it.
         preemption: whether workloads past their duration are ended for others, or that is only reported.
+        preemption_action: what becomes of a KaiwoJob that is preempted.
         preemption_protection: how long each run of a workload has its GPUs for certain.
         low_utilization_threshold: per cent of the requested GPUs below which a workload is underutilising.
         target_namespaces: namespaces that are monitored, empty for all but kube-system.
         profile: what is monitored.
         terminate_underutilized: whether underutilising workloads are ended.
         terminate_underutilized_after: how long they may underutilise before.
+        gpu_preemption: defaults for idle GPUs, as written: None for what is left out.
         default_cluster_queue_name: queue of workloads that name none.
         default_cluster_queue_cohort_name: cohort of the default queue.
         default_topology_name: Topology of the discovered flavors, empty for none.
@@ -95,12 +103,14 @@ class ResolvedConfig:
     kube_scheduler_name: str
     pending_threshold_for_preemption: timedelta
     preemption: Literal["Enforce", "Report", "Disabled"]
+    preemption_action: Literal["Terminate", "Requeue"]
     preemption_protection: timedelta
     low_utilization_threshold: float
     target_namespaces: frozenset[str]
     profile: Literal["gpu"]
     terminate_underutilized: bool
     terminate_underutilized_after: timedelta
+    gpu_preemption: GpuPreemptionSection
     default_cluster_queue_name: str
     default_cluster_queue_cohort_name: str
     default_topology_name: str
@@ -164,12 +174,14 @@ class ResolvedConfig:
             kube_scheduler_name=scheduling.kube_scheduler_name,
             pending_threshold_for_preemption=parse_duration(scheduling.pending_threshold_for_preemption),
             preemption=scheduling.preemption,
+            preemption_action=scheduling.preemption_action,
             preemption_protection=parse_duration(scheduling.preemption_protection),
             low_utilization_threshold=monitoring.low_utilization_threshold,
             target_namespaces=frozenset(monitoring.target_namespaces or ()),
             profile=monitoring.profile,
             terminate_underutilized=monitoring.terminate_underutilized,
             terminate_underutilized_after=parse_duration(monitoring.terminate_underutilized_after),
+            gpu_preemption=spec.gpu_preemption,
             default_cluster_queue_name=spec.default_cluster_queue_name,
             default_cluster_queue_cohort_name=spec.default_cluster_queue_cohort_name,
             default_topology_name=spec.default_topology_name or "",

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from kaiwo.engine.leader_election import LeaderElector
     from kaiwo.engine.lease_thread import LeaseThread
     from kaiwo.engine.resource import Resource
+    from kaiwo.engine.shard import Shard
 
 _log = logging.getLogger(__name__)
 
@@ -45,6 +46,7 @@ class Manager:
         conditions: the configuration objects whose conditions are shown as metrics.
         leader_elector: None to lead at once (a single process on a developer's machine).
         turns: for what computes long in a reconciliation.
+        shard: the namespaces that this process reconciles, None for all; set before `run`.
     """
 
     def __init__(
@@ -90,11 +92,14 @@ class Manager:
         )
         self.metrics.registry.register(self.conditions)
         self.turns = Turns()
+        self.shard: Shard | None = None
         self.leader_elector = leader_elector
         self._stall = stall
         self._grace = grace
         self._controllers: list[Controller] = []
         self._reflectors: dict[Resource, KindReflectors] = {}
+        self._followed: list[tuple[str, Cache]] = []
+        self._followers: list[KindReflectors] = []
         self._unreadable: dict[str, dict[Resource, str]] = {}
         self._hooks: list[tuple[Resource, Callable[[], Awaitable[None]]]] = []
         self._prepared = asyncio.Event()
@@ -140,6 +145,17 @@ class Manager:
             watch.resource, watch.projection, namespaces=watch.namespaces, label_selector=watch.label_selector
         )
 
+    def follow(self, name: str, cache: Cache) -> None:
+        """Keep a cache of somebody's own up to date, before `run`.
+
+        It is for a reader that needs other objects of a kind, or other parts of them, than `cache` keeps.
+
+        Args:
+            name: what the cache is for, in health checks and metrics.
+            cache: its kinds are registered already.
+        """
+        self._followed.append((name, cache))
+
     def before_controllers(self, resource: Resource, hook: Callable[[], Awaitable[None]]) -> None:
         """Call a hook once a watched kind is known, also in a standby process, before any controller starts.
 
@@ -159,7 +175,7 @@ class Manager:
         self._prepare()
         tasks = [
             asyncio.create_task(reflectors.run(), name=f"reflectors-{reflectors.store.resource}")
-            for reflectors in self._reflectors.values()
+            for reflectors in (*self._reflectors.values(), *self._followers)
         ]
         tasks.append(asyncio.create_task(self.client.failing_writes.run(), name="failing writes"))
         tasks.append(asyncio.create_task(self._run_hooks(), name="hooks"))
@@ -180,6 +196,14 @@ class Manager:
             self._reflectors[store.resource] = reflectors
             self.metrics.watch_store(str(store.resource), store.__len__)
             self.health.check(f"cache {store.resource}", reflectors.state)
+        for name, cache in self._followed:
+            for store in cache.stores():
+                reflectors = KindReflectors(
+                    self.client, store, metrics=self.metrics, stall=self._stall, on_denied=lambda _: None
+                )
+                self._followers.append(reflectors)
+                self.metrics.watch_store(f"{store.resource} of {name}", store.__len__)
+                self.health.check(f"cache {store.resource} of {name}", reflectors.state)
         for controller in self._controllers:
             for watch in controller.watches:
                 if watch.keys is not None:
@@ -219,10 +243,13 @@ class Manager:
         async with asyncio.TaskGroup() as group:
             done = asyncio.Event()
             recorder = group.create_task(self.event_recorder.run(done))
+            sharding = group.create_task(self.shard.run()) if self.shard is not None else None
             controllers = [group.create_task(self._start(c, stop)) for c in self._controllers]
             await stop.wait()
             if controllers:
                 await asyncio.wait(controllers)
+            if sharding is not None:
+                sharding.cancel()
             done.set()
             await recorder
 

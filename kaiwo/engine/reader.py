@@ -31,6 +31,9 @@ _log = logging.getLogger(__name__)
 PAGE = 500
 """Objects per page of a list, as in client-go's pager."""
 
+METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+"""The type of an answer that has only the metadata of an object."""
+
 STALL = 150.0
 """Seconds of silence after which a watch counts as dead. The API server sends a bookmark every minute."""
 
@@ -114,6 +117,17 @@ class Reader:
         """
         path = object_path(self.in_use(resource), namespace, name)
         return await self._send(HttpRequest("get", str(resource), "GET", path, urgent=urgent))
+
+    async def get_metadata(self, resource: Resource, namespace: str | None, name: str) -> Object:
+        """The metadata of one object, under ``metadata``; NotFound when there is none.
+
+        Args:
+            resource: the kind.
+            namespace: None for cluster-scoped kinds.
+            name: of the object.
+        """
+        path = object_path(self.in_use(resource), namespace, name)
+        return await self._send(HttpRequest("get", str(resource), "GET", path, accept=METADATA_ONLY))
 
     async def pages(
         self,

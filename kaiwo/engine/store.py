@@ -42,6 +42,7 @@ class CacheEvent:
         new: the object now, None for a deleted one.
         witnessed: False for a deletion that was only inferred: a new list lacks the object, or another
             object has its name.
+        own: whether it came with the answer to a write of this process, and not from a list or a watch.
     """
 
     type: Literal["ADDED", "MODIFIED", "DELETED"]
@@ -49,6 +50,7 @@ class CacheEvent:
     old: CachedObject | None
     new: CachedObject | None
     witnessed: bool = True
+    own: bool = False
 
     @property
     def latest(self) -> CachedObject:
@@ -141,13 +143,20 @@ class Store:
         projection: what is kept of each object.
         selector: which objects are watched at all.
         namespaces: the namespaces that are watched, empty for all. Each has lists and watches of its own.
+        keeps: which objects of those that are watched are kept.
         unreadable: those of them of which nothing can be known now, because they may not be listed.
     """
 
     def __init__(
-        self, resource: Resource, projection: Projection, namespaces: tuple[str, ...], selector: Selector
+        self,
+        resource: Resource,
+        projection: Projection,
+        namespaces: tuple[str, ...],
+        selector: Selector,
+        keeps: Callable[[CachedObject], bool] | None = None,
     ) -> None:
         self.resource = resource
+        self.keeps = keeps
         self.projection = projection
         self.namespaces = namespaces
         self.selector = selector
@@ -175,6 +184,11 @@ class Store:
         """Whether a whole list has been taken in, of each namespace that can be read."""
         wanted = set(self.namespaces or ("",))
         return bool(self._listed) and wanted <= self._listed | self.unreadable
+
+    @property
+    def version(self) -> int:
+        """The resourceVersion up to which everything was seen, where all namespaces are watched at once."""
+        return self._versions.get("", 0)
 
     def get(self, namespace: str, name: str) -> CachedObject | None:
         """One object, None when there is none."""
@@ -214,7 +228,7 @@ class Store:
             version: of the list.
             namespace: the namespace that was listed, None for all.
         """
-        listed = {obj.key: obj for obj in objects}
+        listed = {obj.key: obj for obj in objects if self.keeps is None or self.keeps(obj)}
         number = version_number(version)
         restored = number < self._versions.get(namespace or "", 0)
         self._versions[namespace or ""] = number
@@ -224,6 +238,9 @@ class Store:
             if restored or (obj.key not in listed and obj.version <= number):
                 self._remove(obj)
         for obj in listed.values():
+            newer = self._objects.get(obj.key)
+            if newer is not None and obj.version < newer.version <= number:
+                self._remove(newer)  # restored too; what was written since hides it in the list's version
             self._put(obj)
 
     def observe(self, type_: str, obj: CachedObject) -> None:
@@ -250,11 +267,15 @@ class Store:
         scope = obj.namespace if self.namespaces else ""
         newer = scope in self._listed and obj.version > self._versions[scope]
         if newer and self.selector.matches(obj.labels):
-            self._put(obj)
+            self._put(obj, own=True)
 
-    def _put(self, obj: CachedObject) -> None:
+    def _put(self, obj: CachedObject, *, own: bool = False) -> None:
         key = obj.key
         old = self._objects.get(key)
+        if self.keeps is not None and not self.keeps(obj):
+            if old is not None and old.version < obj.version:
+                self._remove(old)
+            return
         if old is not None:
             if old.version >= obj.version > 0:
                 return
@@ -264,7 +285,7 @@ class Store:
                 old = None
         self._objects[key] = obj
         self._index(old, obj)
-        self._publish(CacheEvent("MODIFIED" if old else "ADDED", self.resource, old, obj))
+        self._publish(CacheEvent("MODIFIED" if old else "ADDED", self.resource, old, obj, own=own))
 
     def _remove(self, known: CachedObject, last: CachedObject | None = None) -> None:
         del self._objects[known.key]
@@ -322,6 +343,7 @@ class Cache:
         *,
         namespaces: tuple[str, ...] = (),
         label_selector: str | None = None,
+        keeps: Callable[[CachedObject], bool] | None = None,
     ) -> Store:
         """Make room for a kind, or widen what is kept of it: several readers share one store.
 
@@ -330,6 +352,9 @@ class Cache:
             projection: what this reader needs; the store keeps what any of them needs.
             namespaces: the only namespaces of interest, empty for all.
             label_selector: which objects are of interest, None for all.
+            keeps: which of these are kept, for what no selector of the API server can say; None for all. It
+                counts for the first reader of a kind: others would miss objects, so who gives it has a cache
+                of its own, see :meth:`kaiwo.engine.manager.Manager.follow`.
 
         Raises:
             ValueError: the kind is registered with other namespaces or another selector, or a selector that
@@ -338,7 +363,7 @@ class Cache:
         wanted = projection or Projection()
         store = self._stores.get(resource)
         if store is None:
-            store = Store(resource, wanted, namespaces, Selector.parse(label_selector))
+            store = Store(resource, wanted, namespaces, Selector.parse(label_selector), keeps)
             self._stores[resource] = store
             return store
         if store.namespaces != namespaces or store.selector.text != (label_selector or ""):
@@ -351,7 +376,7 @@ class Cache:
             if len(store) or store.synced:
                 raise ValueError(f"{resource}: register all readers before the first list is taken in")
             handlers = store.handlers
-            store = self._stores[resource] = Store(resource, wider, namespaces, store.selector)
+            store = self._stores[resource] = Store(resource, wider, namespaces, store.selector, store.keeps)
             store.handlers = handlers
         return store
 

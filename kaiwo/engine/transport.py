@@ -69,6 +69,7 @@ class HttpRequest(msgspec.Struct, frozen=True, gc=False):
             surely has not carried them out.
         urgent: waits for no slot and is sent also while this process may not write: the lease must be renewed
             while everything else is stuck, and acquired while it is not held.
+        accept: the type of the answer.
     """
 
     verb: str
@@ -80,6 +81,7 @@ class HttpRequest(msgspec.Struct, frozen=True, gc=False):
     mutating: bool = False
     repeatable: bool = True
     urgent: bool = False
+    accept: str = JSON
 
 
 class Transport:
@@ -269,7 +271,7 @@ class Transport:
 
     async def _headers(self, request: HttpRequest, *, refresh: bool) -> CIMultiDict[str]:
         headers = await self._connection.headers(refresh=refresh)
-        headers["Accept"] = JSON
+        headers["Accept"] = request.accept
         if request.body is not None:
             headers["Content-Type"] = request.content_type
         return headers

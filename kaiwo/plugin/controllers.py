@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kaiwo.plugin.declaration import Declaration
 
@@ -60,6 +60,8 @@ class ControllerHost:
         namespaces: the only namespaces whose workloads are reconciled, empty for all. Watches of kinds with
             namespaces must name them, because the operator may have rights in these alone.
         nodes_labelled: whether a loaded plugin labels nodes with their pool and GPU model.
+        endings: the one place where workloads are ended early, a ``kaiwo.plugin.kit.endings.Endings``.
+        gpu_samples: what is read of GPUs, a ``kaiwo.plugin.kit.monitoring.GpuSamples``.
     """
 
     manager: Manager
@@ -69,6 +71,8 @@ class ControllerHost:
     on_config_change: Callable[[Callable[[], None]], None]
     namespaces: tuple[str, ...] = ()
     nodes_labelled: bool = False
+    endings: Any = None
+    gpu_samples: Any = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from kaiwo.plugin.sources import DownloadSource
     from kaiwo.plugin.vendors import GpuVendor
     from kaiwo.workload.download.progress import Progress
+    from kaiwo.workload.ending.record import BeneficiaryProgress, EndingRecord
     from kaiwo.workload.monitoring.history import GpuUse
     from kaiwo.workload.storage.classes import StorageClass
 
@@ -168,6 +169,7 @@ class Facts:
         settings: settings from KaiwoConfig, by name of the plugin.
         monitoring: what is known of the use of its GPUs, None where monitoring is off.
         namespace_defaults: what its namespace gives to workloads that have not started.
+        beneficiary: whether the workload that it was preempted for still waits; None while nobody knows.
     """
 
     now: datetime
@@ -194,6 +196,7 @@ class Facts:
     settings: Mapping[str, BaseModel] = field(default_factory=dict)
     monitoring: MonitoringFacts | None = None
     namespace_defaults: DefaultValues = NO_DEFAULTS
+    beneficiary: BeneficiaryProgress | None = None
 
     def warning_event_of(self, obj: Object | None) -> Finding | None:
         """The newest Warning event about a live object, None when it was not read."""
@@ -322,6 +325,7 @@ class Plan:
         follow: name of the pod whose log has the progress of the download, empty for none.
         status_delay: seconds for which a new status is not written yet, None to write it now.
         utilization: ``status.utilization``, empty for none, None to keep the recorded one.
+        ending: the new ``status.termination``, None to keep the recorded one.
     """
 
     outcome: Outcome | None = None
@@ -336,6 +340,7 @@ class Plan:
     follow: str = ""
     status_delay: float | None = None
     utilization: Object | None = None
+    ending: EndingRecord | None = None
 
     @property
     def requeue_after(self) -> float | None:

@@ -19,17 +19,20 @@ from kaiwo.api.status_words import TERMINAL
 from kaiwo.engine.errors import Conflict, EngineError, NotFound
 from kaiwo.engine.timestamps import parse_time
 from kaiwo.plugin.lifecycle import Transition
-from kaiwo.workload.ending.decision import EndingAnswer
+from kaiwo.workload.ending.decision import EndingAnswer, ForeignVictim
 from kaiwo.workload.ending.record import FIELD, EndingRecord, ending_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kaiwo.api.plugin_fields import WorkloadKind
     from kaiwo.engine.cached_object import CachedObject
     from kaiwo.engine.manager import Manager
     from kaiwo.engine.resource import Object
     from kaiwo.engine.store import CacheEvent
     from kaiwo.workload.ending.decision import EndingDecision, EndingVictim
+
+    Found = tuple[EndingVictim, CachedObject]
 
 _log = logging.getLogger(__name__)
 
@@ -98,8 +101,12 @@ class Endings:
         async with self._turn:
             if refused := self._refusal(decision):
                 return EndingAnswer(refused=refused)
-            found: list[tuple[EndingVictim, CachedObject]] = []
+            found: list[Found] = []
+            foreign: list[ForeignVictim] = []
             for victim in decision.victims:
+                if isinstance(victim, ForeignVictim):
+                    foreign.append(victim)
+                    continue
                 entry = self._find(victim)
                 if entry is None:
                     # Those that are left may not be enough: the rule decides again from what is true now.
@@ -108,18 +115,56 @@ class Endings:
             for victim, entry in found:
                 if refused := await self._stale(entry):
                     return EndingAnswer(refused=f"{victim} {refused}")
-            return await self._record(decision, found)
+            for other in foreign:
+                if refused := await self._foreign_refusal(other):
+                    return EndingAnswer(refused=f"{other} {refused}")
+            return await self._record(decision, found, foreign)
+
+    def resume(self, record: EndingRecord) -> None:
+        """Take note of a decision about a foreign workload that an earlier process did not finish."""
+        passed = (self._now() - record.decided_at).total_seconds()
+        left = min(max(STUCK_SECONDS - passed, 0.0), STUCK_SECONDS)
+        self._known.setdefault(record.workload_uid, (record, self._clock() + left))
+
+    def settle(self, uid: str) -> None:
+        """Take note that a foreign workload has ended: its decision holds up others a moment longer."""
+        known = self._known.get(uid)
+        if known is not None:
+            self._known[uid] = (known[0], self._clock() + SETTLE_SECONDS)
+
+    async def _foreign_refusal(self, victim: ForeignVictim) -> str:
+        """Why a foreign victim is left alone, empty to end it."""
+        if victim.uid in self.under_way:
+            return "is being ended"
+        return await victim.refusal() or self._clocks_refusal()
 
     async def _record(
-        self, decision: EndingDecision, found: list[tuple[EndingVictim, CachedObject]]
+        self, decision: EndingDecision, found: list[Found], foreign: list[ForeignVictim]
     ) -> EndingAnswer:
         shared = uuid4().hex[:12]
-        ended: list[EndingVictim] = []
+        ended: list[EndingVictim | ForeignVictim] = []
         refused = ""
-        for victim, entry in found:
-            record = decision.record(victim, entry.readable_part("status", "childUID") or "", shared)
+        for other in foreign:
+            record = decision.record(other, "", shared)
             try:
-                written = await self._write(entry, record)
+                kept = await other.keep(record)
+            except EngineError as error:
+                if not ended and not isinstance(error, Conflict):
+                    raise
+                refused = f"{other}: {error}"
+                continue
+            if kept:
+                _log.warning("%s: %s (rule %s)", other, ending_text(record), record.rule)
+                self._known[other.uid] = (record, self._clock() + STUCK_SECONDS)
+                ended.append(other)
+            else:
+                refused = f"{other}: the decision cannot be kept"
+        for victim, entry in found:
+            before = EndingRecord.read(entry.readable_part("status", FIELD))
+            record = decision.record(victim, entry.readable_part("status", "childUID") or "", shared)
+            record = record.after(before)
+            try:
+                written = await self._write(victim.kind, entry, record)
             except (Conflict, EngineError) as error:
                 if not ended and not isinstance(error, Conflict):
                     raise
@@ -136,7 +181,7 @@ class Endings:
             _log.warning("not ended by rule %s: %s", decision.rule, refused)
         return EndingAnswer(tuple(ended), refused)
 
-    async def _write(self, entry: CachedObject, record: EndingRecord) -> bool:
+    async def _write(self, kind: WorkloadKind, entry: CachedObject, record: EndingRecord) -> bool:
         """Write a decision; whether the API server keeps it."""
         message = ending_text(record)
         status: Object = {
@@ -150,7 +195,6 @@ class Endings:
         kept = EndingRecord.read((written.live.get("status") or {}).get(FIELD))
         if kept is None or kept.decision != record.decision:
             return False
-        kind = entry.resource.kind
         _log.warning("%s %s/%s: %s (rule %s)", kind, entry.namespace, entry.name, message, record.rule)
         self._manager.event_recorder.event(entry, "Warning", "WorkloadTerminating", message[:_MAX_EVENT])
         self._on_transition(
@@ -189,15 +233,18 @@ class Endings:
         Ending cannot be undone, so the clock counts too: durations and times of evidence are worthless while
         the clock of this process is another one than the API server's.
         """
-        client = self._manager.client
         try:
-            live = await client.get(entry.resource, entry.namespace, entry.name)
+            live = await self._manager.client.get(entry.resource, entry.namespace, entry.name)
         except NotFound:
             return "is gone"
         metadata = live["metadata"]
         if (metadata["uid"], metadata["resourceVersion"]) != (entry.uid, entry.resource_version):
             return "has changed"
-        theirs = client.server_time()
+        return self._clocks_refusal()
+
+    def _clocks_refusal(self) -> str:
+        """Why nothing can be decided by this clock, empty where the API server's agrees."""
+        theirs = self._manager.client.server_time()
         apart = abs((self._now() - theirs).total_seconds()) if theirs is not None else None
         if apart is None or apart > CLOCKS_APART:
             return f"is left alone: the clocks of this process and the API server are {_apart(apart)}"
@@ -206,20 +253,22 @@ class Endings:
     def _on_event(self, event: CacheEvent) -> None:
         """Keep the decisions that are being carried out: a handful, whatever the number of workloads."""
         entry = event.new
-        word = entry.readable_part("status", "status") if entry is not None else None
-        if entry is None or word not in ("TERMINATING", "TERMINATED"):
+        record = EndingRecord.read(entry.readable_part("status", FIELD)) if entry is not None else None
+        if entry is None or record is None or record.workload_uid != entry.uid:
             self._known.pop(event.latest.uid, None)
             return
-        record = EndingRecord.read(entry.readable_part("status", FIELD))
-        if record is None or record.workload_uid != entry.uid:
+        word, since, longest = entry.readable_part("status", "status"), record.requeued_at, SETTLE_SECONDS
+        if word == "TERMINATING":
+            since, longest = record.decided_at, STUCK_SECONDS
+        elif word == "TERMINATED":
+            since = parse_time(entry.readable_part("status", "completionTime"))
+        elif since is None:  # it ended by itself
+            self._known.pop(entry.uid, None)
             return
-        ended = word == "TERMINATED"
-        since = parse_time(entry.readable_part("status", "completionTime")) if ended else record.decided_at
-        longest = SETTLE_SECONDS if ended else STUCK_SECONDS
         passed = (self._now() - since).total_seconds() if since is not None else 0.0
         left = min(max(longest - passed, 0.0), longest)
         known = self._known.get(entry.uid)
         if left <= 0.0:
             self._known.pop(entry.uid, None)
-        elif known is None or known[0] != record or ended:
+        elif known is None or known[0] != record or word != "TERMINATING":
             self._known[entry.uid] = (record, self._clock() + left)

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from kaiwo.engine.resource import Object
     from kaiwo.host.ending.endings import Endings
     from kaiwo.host.monitoring.endpoint import Endpoint
+    from kaiwo.host.monitoring.feed import SampleFeed
     from kaiwo.host.monitoring.metrics import MonitoringMetrics
     from kaiwo.host.monitoring.uses import GpuUses
     from kaiwo.host.workload.ownership import PodOwners
@@ -89,6 +90,8 @@ class Monitor:
         unled: Callable[[], float | None],
         metrics: MonitoringMetrics,
         on_change: Callable[[], None],
+        feed: SampleFeed | None = None,
+        serves: Callable[[str], bool] = lambda _: True,
     ) -> None:
         """Set up.
 
@@ -105,6 +108,8 @@ class Monitor:
             unled: seconds during which no process led before this one did, None if that is not known.
             metrics: of the scrapes.
             on_change: called when the condition changes.
+            feed: gets what each scrape has read, for others who follow it.
+            serves: whether the workloads of a namespace are this process's.
         """
         self._manager = manager
         self._endpoint = endpoint
@@ -119,6 +124,8 @@ class Monitor:
         self._unled = unled
         self._metrics = metrics
         self._on_change = on_change
+        self._feed = feed
+        self._serves = serves
         self._known: dict[str, _Known] = {}
         self._pods: dict[str, tuple[int, GpuPod | None]] = {}
         self._leads = self._interrupted = False
@@ -154,6 +161,8 @@ class Monitor:
         cache = self._manager.cache
         if not self._manager.leading or not all(map(cache.synced, (POD, *WORKLOADS.values()))):
             self._leads = False
+            if self._feed is not None:
+                self._feed.not_leading()
             return
         if not self._leads:
             self._leads = True
@@ -167,6 +176,8 @@ class Monitor:
         except EndpointError as error:
             self._failed(str(error))
         self._metrics.scraped(samples, self._uses.clock() - began)
+        if self._feed is not None:
+            self._feed.monitored(samples)
         await self._judge_all(samples)
         if samples is not None:
             self._succeeded(samples)
@@ -181,9 +192,10 @@ class Monitor:
             while batch := list(itertools.islice(entries, _AT_ONCE)):
                 async with self._manager.turns.turn(""):
                     for entry in batch:
-                        held = (
-                            self._pods_of(entry, pods) if is_monitored(entry.namespace, scrape.config) else []
+                        monitored = self._serves(entry.namespace) and is_monitored(
+                            entry.namespace, scrape.config
                         )
+                        held = self._pods_of(entry, pods) if monitored else []
                         if held or entry.uid in self._known:
                             seen.update([entry.uid] if held else ())
                             decided += self._judge(kind, entry, held, scrape)

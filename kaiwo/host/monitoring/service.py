@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kaiwo.engine.manager import Manager
     from kaiwo.engine.workqueue import Key
     from kaiwo.host.ending.endings import Endings
+    from kaiwo.host.monitoring.feed import SampleFeed
     from kaiwo.host.monitoring.monitor import Monitor
     from kaiwo.host.settings import Settings
     from kaiwo.host.workload.ownership import PodOwners
@@ -71,6 +72,8 @@ class Monitoring:
         requeue: Mapping[WorkloadKind, Callable[[Key], None]],
         unled: Callable[[], float | None],
         on_change: Callable[[], None],
+        feed: SampleFeed,
+        serves: Callable[[str], bool],
     ) -> None:
         """Make the monitor; see :class:`kaiwo.host.monitoring.monitor.Monitor` for the arguments."""
         from kaiwo.host.monitoring.endpoint import Endpoint
@@ -89,7 +92,7 @@ class Monitoring:
             config=config, pod_owners=pod_owners, endings=endings, requeue=requeue,
             gpu_keys=tuple(key for vendor in self._vendors for key in vendor.resource_keys),
             interval=interval, unled=unled, metrics=MonitoringMetrics(self._manager.metrics.registry),
-            on_change=on_change,
+            on_change=on_change, feed=feed, serves=serves,
         )  # fmt: skip
 
     def condition(self, generation: int) -> Condition | None:

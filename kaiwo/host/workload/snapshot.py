@@ -29,12 +29,14 @@ if TYPE_CHECKING:
     from kaiwo.engine.resource import Object, Resource
     from kaiwo.engine.store import Cache
     from kaiwo.host.cluster_facts import ClusterFacts
+    from kaiwo.host.ending.beneficiaries import Beneficiaries
     from kaiwo.host.kaiwoconfig import LiveConfig
     from kaiwo.host.monitoring.uses import GpuUses
     from kaiwo.plugin.backends import Backend
     from kaiwo.plugin.queues import QueueSystem
     from kaiwo.workload.backend_selection import BackendChoice
     from kaiwo.workload.download.progress import Progress
+    from kaiwo.workload.ending.record import BeneficiaryProgress
     from kaiwo.workload.model import Registry
 
 
@@ -51,6 +53,7 @@ class Fingerprint(NamedTuple):
         progress: what is known of a running download.
         monitoring: changes with what monitoring says.
         defaults: changes with the defaults of the namespace.
+        beneficiary: whether the workload that it was preempted for still waits.
     """
 
     workload: str
@@ -59,6 +62,7 @@ class Fingerprint(NamedTuple):
     progress: str
     monitoring: int = 0
     defaults: str = ""
+    beneficiary: str | None = None
 
 
 @dataclass(slots=True)
@@ -127,6 +131,7 @@ class SnapshotReader:
         served: Callable[[Resource], bool],
         settings_of: Callable[[], Mapping[str, BaseModel]],
         uses: GpuUses | None = None,
+        beneficiaries: Beneficiaries | None = None,
     ) -> None:
         """Set up.
 
@@ -138,8 +143,10 @@ class SnapshotReader:
             served: whether the cluster serves a kind.
             settings_of: validated settings by name of the plugin.
             uses: what monitoring knows, None where it is off.
+            beneficiaries: the workloads that others were requeued for, None where nobody is.
         """
         self._uses = uses
+        self._beneficiaries = beneficiaries
         self._cache = cache
         self._cluster = cluster
         self._config = config
@@ -176,6 +183,7 @@ class SnapshotReader:
             progress.text if progress is not None else "",
             self._uses.revision(entry.uid) if self._uses is not None else 0,
             self._defaults.revision(entry.namespace),
+            self._beneficiary(entry.uid),
         )
 
     def read(
@@ -248,6 +256,7 @@ class SnapshotReader:
             settings=settings,
             monitoring=self._uses.facts(entry.uid) if self._uses is not None else None,
             namespace_defaults=self._defaults.values(entry.namespace),
+            beneficiary=self._beneficiary(entry.uid),
         )
         return Snapshot(workload, choice, facts)
 
@@ -292,6 +301,9 @@ class SnapshotReader:
                 recorded = {"child_uid": child.uid, "allocation": {BACKEND: other.name}}
                 return replace(workload, status=workload.status.model_copy(update=recorded))
         return None
+
+    def _beneficiary(self, uid: str) -> BeneficiaryProgress | None:
+        return self._beneficiaries.progress(uid) if self._beneficiaries is not None else None
 
     def _pods(self, workload: CachedObject) -> list[CachedObject]:
         """The pods of the workload's namespace that have its label."""

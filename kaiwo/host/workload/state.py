@@ -141,6 +141,11 @@ class ReconcileStates:
         """The key of the workload with this uid, None if it was never reconciled or is gone."""
         return self._keys.get(uid)
 
+    def has_ended(self, key: Key) -> bool:
+        """Whether the workload had ended when it was last reconciled: changes around it mean nothing."""
+        known = self._states.get(key)
+        return known is not None and bool(known[1].ended_version)
+
     def find(self, key: Key, uid: str) -> ReconcileState | None:
         """The state of a workload if there is one already."""
         known = self._states.get(key)

@@ -116,7 +116,7 @@ def workload_watches(
     def of_secondary(event: CacheEvent) -> Iterable[Key]:
         return dict.fromkeys((*of_child(event), *of_run(event)))
 
-    watches = [Watch(own, of_itself, namespaces=namespaces, delay=event_delays.of_workload)]
+    watches = [Watch(own, of_itself, namespaces=namespaces, delay=event_delays.of_workload, own_writes=False)]
     for child, paths in children.items():
         owned = Projection(owned_fields=tuple(dict.fromkeys((RECORD, *paths))))
         keys = of_secondary if child in secondary else of_child_or_pod_owner
@@ -167,7 +167,20 @@ def workload_watches(
             registry.queue, kind, states, children=children, cache=cache, namespaces=namespaces
         )
     # A kind that may not be listed stops the workloads that need it, and their status says so.
-    return [replace(watch, required=watch.resource == own) for watch in watches]
+    return [
+        replace(watch, required=watch.resource == own, keys=_unless_ended(watch, own, states))
+        for watch in watches
+    ]
+
+
+def _unless_ended(
+    watch: Watch, own: Resource, states: ReconcileStates
+) -> Callable[[CacheEvent], Iterable[Key]] | None:
+    """The keys of a watch without workloads that have ended, which only a change of their own concerns."""
+    keys = watch.keys
+    if keys is None or watch.resource == own:
+        return keys
+    return lambda event: [key for key in keys(event) if not states.has_ended(key)]
 
 
 def child_kinds(kind: WorkloadKind, registry: Registry) -> dict[Resource, tuple[tuple[str, ...], ...]]:

@@ -6,6 +6,7 @@ from kaiwo.engine.errors import (
     Conflict,
     ConnectionBroken,
     EngineError,
+    Forbidden,
     Invalid,
     NotFound,
 )
@@ -16,6 +17,7 @@ __all__ = [
     "Conflict",
     "ConnectionBroken",
     "EngineError",
+    "Forbidden",
     "Invalid",
     "NotFound",
 ]

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 from kaiwo.workload.ending.record import EndingRecord, WorkloadIdentity
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Callable, Mapping
     from datetime import datetime
 
     from kaiwo.api.plugin_fields import WorkloadKind
-    from kaiwo.workload.ending.record import Beneficiary, EndingRule
+    from kaiwo.workload.ending.record import Beneficiary, EndingAction, EndingRule
+
+    KeepRecord = Callable[[EndingRecord], Awaitable[bool]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +26,30 @@ class EndingVictim(WorkloadIdentity):
             Empty to take whatever is known, as long as the workload has not ended.
         evidence: what was decided from, one sentence.
         figures: the same in numbers.
+        action: what becomes of it once its child is gone.
     """
 
     kind: WorkloadKind
     evidence: str
     resource_version: str = ""
+    figures: Mapping[str, float] = field(default_factory=dict)
+    action: EndingAction = "Terminate"
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignVictim(WorkloadIdentity):
+    """A workload that has no status of Kaiwo: its rule keeps the record, and ends it from then on.
+
+    Attributes:
+        evidence: what was decided from, one sentence.
+        refusal: reads again, and returns why the workload is left alone; empty to end it.
+        keep: writes the record; whether the API server has it now.
+        figures: the evidence in numbers.
+    """
+
+    evidence: str
+    refusal: Callable[[], Awaitable[str]]
+    keep: KeepRecord
     figures: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -44,11 +65,11 @@ class EndingDecision:
     """
 
     rule: EndingRule
-    victims: tuple[EndingVictim, ...]
+    victims: tuple[EndingVictim | ForeignVictim, ...]
     decided_at: datetime
     beneficiary: Beneficiary | None = None
 
-    def record(self, victim: EndingVictim, child_uid: str, decision: str) -> EndingRecord:
+    def record(self, victim: EndingVictim | ForeignVictim, child_uid: str, decision: str) -> EndingRecord:
         """The record for the status of one of them."""
         return EndingRecord(
             decision=decision,
@@ -59,6 +80,7 @@ class EndingDecision:
             figures=victim.figures,
             decided_at=self.decided_at,
             beneficiary=self.beneficiary,
+            action=victim.action if isinstance(victim, EndingVictim) else "Terminate",
         )
 
 
@@ -71,5 +93,5 @@ class EndingAnswer:
         refused: why the others, or all, are left alone; empty when none is.
     """
 
-    ended: tuple[EndingVictim, ...] = ()
+    ended: tuple[EndingVictim | ForeignVictim, ...] = ()
     refused: str = ""

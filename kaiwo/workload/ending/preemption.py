@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from kaiwo.api.plugin_fields import WorkloadKind
     from kaiwo.workload.ending.record import Beneficiary
 
     Place = Callable[[frozenset[str]], "Mapping[str, str] | None"]
@@ -57,22 +56,23 @@ class GpuDemand:
 
 @dataclass(frozen=True, slots=True)
 class GpuHolder(WorkloadIdentity):
-    """A workload past its duration that holds GPUs.
+    """A workload that holds GPUs and may be ended for another one.
 
     Attributes:
         resource_version: the version that was read.
         resource_key: which GPUs.
         gpus: how many.
-        deadline: when its duration passed.
+        deadline: since when it may be ended: its duration passed, or its GPUs have been idle for long enough.
         on_nodes: GPUs of its pods by node.
+        adopted: whether somebody else made what runs it, so that it cannot be made again.
     """
 
-    kind: WorkloadKind
     resource_version: str
     resource_key: str
     gpus: int
     deadline: datetime
     on_nodes: Mapping[str, int] = field(default_factory=dict)
+    adopted: bool = False
 
 
 @dataclass(frozen=True, slots=True)

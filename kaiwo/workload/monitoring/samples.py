@@ -158,6 +158,11 @@ class Samples:
         """The GPUs of one pod, in no order."""
         return tuple(self._pods.get((namespace, pod), {}).values())
 
+    def gpus_of_pod(self, namespace: str, pod: str) -> Mapping[str, GpuSample]:
+        """The GPUs of one pod by the values of the labels that tell them apart."""
+        found = self._pods.get((namespace, pod), {})
+        return {"/".join(str(part) for part in key[1:] if part != ""): gpu for key, gpu in found.items()}
+
 
 def owner_of(utilization: Utilization, labels: Mapping[str, str]) -> tuple[str, str]:
     """Namespace and name of the pod that holds a sample's GPU, empty where a sample does not say.

@@ -20,6 +20,10 @@ START_SECONDS = 120.0
 """Timeout of each step of a start. On an idle machine the longest step takes three seconds."""
 
 _POLL_SECONDS = 0.1
+_INOTIFY_LIMIT = "inotify: too many open files"
+"""How programs written in Go report that the user has no inotify instance left."""
+
+_INOTIFY_HINT = "stop other sandboxes, or raise the limit: sysctl -w fs.inotify.max_user_instances=1024"
 _CONTROLLER_LOGS = "see logs/kwok.log and logs/kube-controller-manager.log in the sandbox's directory"
 
 
@@ -57,11 +61,8 @@ def wait_until(
 
 
 def _start_error(message: str, directory: Path, program: Process, hint: str) -> SandboxError:
-    return SandboxError(
-        message,
-        detail=process.log_tail(directory, program.name) or "its log is empty",
-        hint=hint,
-    )
+    detail = process.log_tail(directory, program.name) or "its log is empty"
+    return SandboxError(message, detail=detail, hint=_INOTIFY_HINT if _INOTIFY_LIMIT in detail else hint)
 
 
 def api_is_ready(api: ApiClient) -> bool:

@@ -29,6 +29,7 @@ from kaiwo_sandbox.demo.scenario import (
     FULL_WITH_DOWNLOADS,
     JOINING_NODE,
     NODES,
+    QUEUES,
     REAL,
     Scenario,
 )
@@ -65,13 +66,19 @@ ENDS = {
     "needs-nvidia": _object("needs-nvidia", "COMPLETE"),
     "with-data": _object("with-data", "COMPLETE"),
     "plain-job": _object("plain-job", "COMPLETE"),
+    "overdue": _object("overdue", "TERMINATED", "DurationExceeded", started=_time(4)),
+    "deadline": _object("deadline", "COMPLETE", started=_time(15)),
 }
 WAITS = {
     "urgent": _object("urgent", "PENDING", "Pending", "insufficient unused quota for amd.com/gpu"),
     "patient": _object("patient", "PENDING", "Pending", "insufficient unused quota for amd.com/gpu"),
     "needs-nvidia": _object("needs-nvidia", "ERROR", "NoGPUs", "no node has NVIDIA GPUs"),
     "with-data": _object("with-data", "PENDING", "Downloading", "Downloading"),
+    "overdue": _object("overdue", "RUNNING", started=_time(4)),
+    "deadline": _object("deadline", "PENDING", "Pending", "insufficient unused quota for amd.com/gpu"),
 }
+"""Those that are observed in another status first."""
+
 VERDICTS = {
     "sixteen-gpus": "✘ GPUsExceedNode: ",
     "exits-3": "✘ ExitCode: container workload of pod exits-3-",
@@ -161,8 +168,16 @@ def test_the_queues_make_the_competing_jobs_wait_for_each_other(scenario: Scenar
 def test_the_first_job_fits_beside_the_short_ones() -> None:
     """It holds its GPUs before the competing jobs are submitted."""
     requested = _requested(FULL_WITH_DOWNLOADS)
-    beside = ("chat", "image-typo", "train", "exits-3", "with-data", "plain-job")
+    beside = ("chat", "image-typo", "train", "exits-3", "with-data", "plain-job", "overdue")
     assert requested["ray-train"] <= _amd_gpus(NODES) - sum(requested[name] for name in beside)
+
+
+def test_one_job_has_to_be_ended_for_another() -> None:
+    """They are in a queue of their own that has room for one of them."""
+    pair = [file for file in _files(FULL) if file["spec"].get("clusterQueue") == "evaluation"]
+    assert {file["metadata"]["name"] for file in pair} == {"overdue", "deadline"}
+    assert [file["spec"]["gpus"] for file in pair] == [1, 1]
+    assert _quota(QUEUES)["evaluation"] == 1
 
 
 def test_a_real_node_is_no_bare_demo() -> None:
@@ -212,14 +227,14 @@ def test_the_competing_jobs_are_submitted_when_the_first_has_left_its_queue() ->
 
 @pytest.mark.parametrize("name", WAITS)
 def test_a_job_that_never_waited_is_not_done(name: str) -> None:
-    """COMPLETE alone does not count for a job that has to wait."""
+    """The end alone does not count for a job that has to wait, or to run first."""
     run = ScenarioRun(FULL_WITH_DOWNLOADS)
     run.observe([each for each in WAITING if each is not WAITS[name]])
     run.observe(ENDS.values())
     [workload] = [workload for workload in FULL_WITH_DOWNLOADS.workloads if not run.is_done(workload)]
     assert workload.name == name
     assert workload.earlier is not None
-    assert f"expected {workload.earlier.status} before COMPLETE" in run.mismatch(workload)
+    assert f"expected {workload.earlier.status} before {workload.final.status}" in run.mismatch(workload)
 
 
 def test_a_priority_without_effect_is_not_done() -> None:
@@ -234,11 +249,11 @@ def test_a_priority_without_effect_is_not_done() -> None:
 
 @SCENARIOS
 def test_three_workloads_end_in_trouble_and_are_explained(scenario: Scenario) -> None:
-    """The demo ends with `kaiwo why` on each of them; the others complete or serve."""
+    """The demo ends with `kaiwo why` on each of them; the others end as the table says."""
     troubled = {workload.name for workload in scenario.workloads if workload.in_trouble}
     assert troubled == VERDICTS.keys()
     for workload in scenario.workloads:
-        well = workload.final.status in ("COMPLETE", "READY")
+        well = workload.final.status in ("COMPLETE", "READY", "TERMINATED")
         assert well != workload.in_trouble
 
 

@@ -123,15 +123,25 @@ def test_the_api_server_restarts_under_load_without_losing_what_it_acknowledged(
     assert set(made) <= {item["metadata"]["name"] for item in listed}
 
 
-def test_a_program_that_cannot_run_is_shown_and_nothing_stays(state: Path, tmp_path: Path) -> None:
-    """The error contains the log of the program, and the incomplete sandbox is deleted."""
+@pytest.mark.parametrize(
+    ("said", "hint"),
+    [
+        ("no such flag: --etcd-servers", "the machine may be overloaded"),
+        ("couldn't initialize inotify: too many open files", "fs.inotify.max_user_instances"),
+    ],
+)
+def test_a_program_that_cannot_run_is_shown_and_nothing_stays(
+    state: Path, tmp_path: Path, said: str, hint: str
+) -> None:
+    """The error contains the log of the program and what to do, and the incomplete sandbox is deleted."""
     assets = tmp_path / "assets"
     assets.mkdir()
     broken = assets / "kube-apiserver"
-    broken.write_text("#!/bin/sh\necho 'no such flag: --etcd-servers'\nexit 2\n")
+    broken.write_text(f'#!/bin/sh\necho "{said}"\nexit 2\n')
     broken.chmod(0o755)
     with pytest.raises(SandboxError, match="kube-apiserver exited before") as caught:
         Sandbox.up("broken", binaries=assets, owned=True)
-    assert "no such flag" in caught.value.detail
+    assert said in caught.value.detail
+    assert hint in caught.value.hint
     assert Sandbox.names() == []
     assert not list(state.rglob("*"))

@@ -144,15 +144,14 @@ def _prepare(display: Display, environment: DemoEnvironment, scenario: Scenario)
     """Install Kaiwo and submit the first workloads."""
     with display.step("installing Kaiwo's CRDs", "CRDs of Kaiwo installed"):
         environment.install_crds()
-        if scenario.queues:
-            environment.configure_queues(scenario.queues)
+        environment.configure()
     with display.step("starting the operator", "operator started (kaiwo operator run)"):
         environment.start_operator()
     if scenario.queues:
-        quota = "kaiwo (6 AMD, 8 NVIDIA), research (2 AMD)"
+        queues = "two queues in a cohort: kaiwo (6 AMD, 8 NVIDIA), research (2 AMD)"
         if not scenario.real_node:
-            quota = "kaiwo (12 AMD, 8 NVIDIA), research (4 AMD)"
-        with display.step("creating the queues of Kueue", f"two queues in a cohort: {quota}"):
+            queues = "queues in a cohort: kaiwo (11 AMD, 8 NVIDIA), research (4 AMD); evaluation (1 AMD)"
+        with display.step("creating the queues of Kueue", queues):
             environment.wait_for_queues()
     if scenario.downloads:
         with display.step("starting the download servers", "S3 store and git server started"):
@@ -182,9 +181,7 @@ def _watch(display: Display, environment: DemoEnvironment, scenario: Scenario) -
             display.update(run, run.observe(environment.list_workloads()))
             if scenario.competing and run.competing_may_be_submitted():
                 run.competing_submitted = True
-                display.announce(
-                    f"kaiwo submit -f {scenario.competing.name}: two more jobs for the same GPUs"
-                )
+                display.announce(f"kaiwo submit -f {scenario.competing.name}: more jobs for the same GPUs")
                 competing = pool.submit(environment.submit, scenario.competing)
             if competing is not None and competing.done():
                 competing.result()

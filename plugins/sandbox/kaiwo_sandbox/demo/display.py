@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 _DONE = "✔ "
 _GAP = 2
-_STATUS_WIDTH = 8
-"""The length of COMPLETE and STARTING, the longest words."""
+_STATUS_WIDTH = 11
+"""The length of TERMINATING, the longest word."""
 
 _MIN_REASON_WIDTH = 20
 _OTHER_LINES = 4

@@ -37,6 +37,7 @@ _KAIWO_API = "/apis/kaiwo.silogen.ai/v1alpha1"
 _WORKLOADS = tuple(
     f"{_KAIWO_API}/namespaces/{NAMESPACE}/{plural}" for plural in ("kaiwojobs", "kaiwoservices")
 )
+_CONFIG = "/apis/config.kaiwo.silogen.ai/v1alpha1/kaiwoconfigs/kaiwo"
 _QUEUE_CONFIG = f"{_KAIWO_API}/kaiwoqueueconfigs/kaiwo"
 _READY_SECONDS = 60.0
 _POLL_SECONDS = 0.2
@@ -114,13 +115,15 @@ class DemoEnvironment:
         rendered = subcommands.run(("manifests", "crds"), self._variables).stdout
         self.sandbox.create_crds([each for each in yaml.safe_load_all(rendered) if each])
 
-    def configure_queues(self, file: Path) -> None:
-        """Apply the KaiwoQueueConfig. Without one the operator creates its default when it starts.
+    def configure(self) -> None:
+        """Apply KaiwoConfig and KaiwoQueueConfig. The operator creates the defaults of those that it misses.
 
         Raises:
-            SandboxApiError: the API server rejects it.
+            SandboxApiError: the API server rejects one.
         """
-        self.sandbox.api.apply(_QUEUE_CONFIG, yaml.safe_load(file.read_text(encoding="utf-8")))
+        for path, file in ((_CONFIG, self._scenario.config), (_QUEUE_CONFIG, self._scenario.queues)):
+            if file is not None:
+                self.sandbox.api.apply(path, yaml.safe_load(file.read_text(encoding="utf-8")))
 
     def start_operator(self) -> None:
         """Start the operator and wait until it is ready.

@@ -18,6 +18,7 @@ EXTRA = HERE / "extra"
 NODES = HERE / "cluster" / "nodes.yaml"
 JOINING_NODE = HERE / "cluster" / "nvidia-node.yaml"
 QUEUES = HERE / "cluster" / "queues.yaml"
+CONFIG = HERE / "cluster" / "config.yaml"
 REAL_JOBS = HERE / "real"
 REAL_COMPETING = HERE / "real-competing"
 REAL_QUEUES = HERE / "cluster" / "real-queues.yaml"
@@ -92,6 +93,7 @@ class Scenario:
         addons: addons of the sandbox.
         plugins: the plugins of the operator. Others are not loaded, because they may need other addons.
         queues: the file with the KaiwoQueueConfig.
+        config: the file with the KaiwoConfig.
         downloads: a directory of workloads that download from the demo's servers.
         plain: a directory of batch/v1 Jobs that are created beside the files, and adopted.
         real_node: whether containers really run, on one node of this machine.
@@ -105,6 +107,7 @@ class Scenario:
     addons: tuple[str, ...] = ()
     plugins: tuple[str, ...]
     queues: Path | None = None
+    config: Path | None = None
     downloads: Path | None = None
     plain: Path | None = None
     real_node: bool = False
@@ -172,6 +175,21 @@ _PATIENT = DemoWorkload(
     final=ExpectedStatus("COMPLETE"),
     after="urgent",
 )
+_OVERDUE = DemoWorkload(
+    name="overdue",
+    requests="1 AMD, evaluation",
+    lesson="It ran past its duration: ended when deadline needed its GPU.",
+    earlier=ExpectedStatus("RUNNING"),
+    final=ExpectedStatus("TERMINATED", ("DurationExceeded",)),
+)
+_DEADLINE = DemoWorkload(
+    name="deadline",
+    requests="1 AMD, evaluation",
+    lesson="It waited for quota and ran when overdue was ended for it.",
+    earlier=ExpectedStatus("PENDING", text="quota"),
+    final=ExpectedStatus("COMPLETE"),
+    after="overdue",
+)
 
 _DATA = DemoWorkload(
     name="with-data",
@@ -197,8 +215,21 @@ BARE = Scenario(
 """Kubernetes only: no queues, no services, no Ray."""
 
 FULL = Scenario(
-    summary="eight jobs, a service and a plain Kubernetes Job",
-    workloads=(_TRAIN, _SIXTEEN, _EXITS, _IMAGE, _CHAT, _RAY, _PATIENT, _URGENT, _NVIDIA, _PLAIN),
+    summary="ten jobs, a service and a plain Kubernetes Job",
+    workloads=(
+        _TRAIN,
+        _SIXTEEN,
+        _EXITS,
+        _IMAGE,
+        _CHAT,
+        _RAY,
+        _PATIENT,
+        _URGENT,
+        _OVERDUE,
+        _DEADLINE,
+        _NVIDIA,
+        _PLAIN,
+    ),
     files=(JOBS, PLATFORM),
     plain=PLAIN,
     competing=COMPETING,
@@ -206,12 +237,13 @@ FULL = Scenario(
     addons=("kueue", "kuberay", "appwrapper"),
     plugins=(*BARE.plugins, "deployment", "kueue", "node_pools", "ray_job", "ray_service"),
     queues=QUEUES,
+    config=CONFIG,
 )
-"""With queues, a service, Ray and a Job that is adopted."""
+"""With queues, a service, Ray, a job past its duration, and a Job that is adopted."""
 
 FULL_WITH_DOWNLOADS = replace(
     FULL,
-    summary="nine jobs, a service and a plain Kubernetes Job",
+    summary="eleven jobs, a service and a plain Kubernetes Job",
     workloads=(*FULL.workloads[:1], _DATA, *FULL.workloads[1:]),
     plugins=(*FULL.plugins, "storage_s3_gcs_azure_git_hf"),
     downloads=DOWNLOADS,
@@ -248,6 +280,7 @@ REAL = replace(
     addons=("kueue",),
     plugins=(*BARE.plugins, "deployment", "kueue", "node_pools"),
     queues=REAL_QUEUES,
+    config=None,
     real_node=True,
 )
 """Queues and a service, with containers that really run; without Ray, whose image has half a gigabyte."""

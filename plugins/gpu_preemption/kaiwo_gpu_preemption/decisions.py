@@ -1,0 +1,180 @@
+"""Gives notice, and decides whose idle GPUs are taken back."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from kaiwo.plugin.kit.api_errors import EngineError, Forbidden
+from kaiwo.plugin.kit.kinds import NODE, POD
+from kaiwo.plugin.kit.values import format_time, parse_time
+from kaiwo.plugin.kit.workload import Condition
+from kaiwo_gpu_preemption.assessment import DECIDED
+from kaiwo_gpu_preemption.pods import pod_facts
+from kaiwo_gpu_preemption.policy import duration_text
+from kaiwo_gpu_preemption.pressure import NO_FIT, demand_of, rooms_for, victims_for
+from kaiwo_gpu_preemption.tracked import refreshed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from kaiwo.plugin.controllers import ControllerHost
+    from kaiwo_gpu_preemption.pods import GpuPodFacts
+    from kaiwo_gpu_preemption.taking import Taking
+    from kaiwo_gpu_preemption.tracked import Tracked
+
+_log = logging.getLogger(__name__)
+
+MOST_ENDED: Final = 20
+"""Workloads with policy Always that are ended in one pass."""
+
+_OTHERS: Final = 10.0  # seconds for which pods of namespaces that are not watched are kept
+
+
+class Decisions:
+    """Looks for decisions in one pass after the other."""
+
+    def __init__(
+        self,
+        host: ControllerHost,
+        taking: Taking,
+        own_pods: Callable[[], list[GpuPodFacts]],
+        gpu_keys: tuple[str, ...],
+        *,
+        clock: Callable[[], float],
+        now: Callable[[], datetime],
+    ) -> None:
+        """Set up.
+
+        Args:
+            host: the operator around it.
+            taking: takes GPUs back.
+            own_pods: pods with GPUs of the namespaces that are watched.
+            gpu_keys: resource keys of the loaded vendors.
+            clock: monotonic seconds.
+            now: the time.
+        """
+        self._host = host
+        self._taking = taking
+        self._own_pods = own_pods
+        self._keys = gpu_keys
+        self._clock, self._now = clock, now
+        self._others: tuple[float, list[GpuPodFacts] | None] | None = None
+
+    async def decide(self, found: list[Tracked]) -> None:
+        """Give notice, and take decisions: those of policy Always, and one for a workload that waits.
+
+        Args:
+            found: workloads that are tracked, without those that are being ended.
+        """
+        known = [one for one in found if one.entry is not None and not one.root.unreadable]
+        ready = [one for one in known if await self._is_ready(one)]
+        ready.sort(key=lambda one: (one.due_since or self._now(), str(one)))
+        always = [one for one in ready if one.policy.policy == "Always"]
+        for one in always[:MOST_ENDED]:
+            why = f"its policy is Always, after {duration_text(one.policy.grace_period)}"
+            await self._taking.take([one], None, why)
+        await self._relieve(found, [one for one in ready if not one.written])
+
+    async def _is_ready(self, one: Tracked) -> bool:
+        """Give notice where it is time for that; whether the GPUs may be taken back now."""
+        timing = one.timing
+        if timing is None or not (timing.due or timing.notice_due):
+            return False
+        if (denied := await self._taking.permission(one)) is not None:
+            one.conditions.append(denied)
+            return False
+        if timing.notice_due:
+            await self._notify(one)
+        if timing.due and one.policy.policy == "Report":
+            text = "it would be ended now; nothing is done, its policy is Report"
+            one.conditions.append(Condition(DECIDED, "False", "ReportOnly", text))
+            return False
+        return timing.due and not timing.notice_due
+
+    async def _notify(self, one: Tracked) -> None:
+        """Give notice at half of the grace period, once for each idle time."""
+        assert one.entry is not None  # noqa: S101  asked before
+        grace = duration_text(one.policy.grace_period)
+        ends = {
+            "Always": f"it is ended after {grace} unless they are used",
+            "OnPressure": f"after {grace} it may be ended for a workload that waits for GPUs",
+            "Report": f"after {grace} its status says so; nothing is done",
+        }[one.policy.policy]
+        if parse_time(one.status.get("idleSince")) is None:
+            return  # the status is written first, so that the notice is of this idle time
+        patch = self._taking.give_notice(one, ends)
+        try:
+            await self._host.manager.writer.patch(one.entry, patch)
+        except EngineError as error:
+            _log.warning("%s cannot be written: %s", one.entry, error)
+        refreshed(self._host.manager.cache, one)
+
+    async def _relieve(self, found: list[Tracked], ready: list[Tracked]) -> None:
+        """Take one decision for the workload that has waited the longest and that it helps."""
+        waiting = [
+            one for one in found if one.assessment is not None and one.assessment.phase == "PendingGpu"
+        ]
+        if not waiting:
+            return
+        demands = []
+        for one in waiting:
+            asked = demand_of(one)
+            if asked is None or one.held:
+                self._says(one, "QueueHolds")
+            else:
+                demands.append((asked[0].since, str(one), one, asked))
+        taken = self._taking.busy
+        nodes = [node.readable() for node in self._host.manager.cache.list(NODE)]
+        pods = await self._all_pods() if demands and ready else []
+        if pods is None:
+            for _, _, one, _ in demands:
+                self._says(one, "OtherNamespaces")
+            return
+        for _, _, one, (demand, place) in sorted(demands, key=lambda item: item[:2]):
+            rooms = rooms_for(place, demand.resource_key, nodes, pods, self._host.vendors)
+            victims, why = victims_for(demand, [other for other in ready if not other.written], rooms)
+            if not victims:
+                self._says(one, why)
+                continue
+            if taken or one.entry is None:
+                continue  # one decision at a time
+            gpus = demand.pods * demand.gpus_per_pod
+            ended, refused = await self._taking.take(
+                victims, demand.workload,
+                f"{demand.workload} waits for {gpus} {demand.resource_key} since {format_time(demand.since)}",
+            )  # fmt: skip
+            if not ended:
+                _log.info("nobody is ended for %s: %s", one, refused)
+                continue
+            taken = True
+            names = ", ".join(str(victim) for victim in victims if victim.owner.uid in ended)
+            text = f"{names} ended for it: GPUs were idle; decided at {format_time(self._now())}"
+            one.conditions.append(Condition(DECIDED, "True", "VictimsChosen", text))
+
+    async def _all_pods(self) -> list[GpuPodFacts] | None:
+        """All pods with GPUs, of any namespace; None where the operator may not read them."""
+        if not self._host.namespaces:
+            return self._own_pods()
+        if self._others is not None and self._clock() - self._others[0] < _OTHERS:
+            return self._others[1]
+        found: list[GpuPodFacts] | None = []
+        try:
+            async for pod in self._host.manager.client.list(POD):
+                facts = pod_facts(pod, self._keys)
+                if facts is not None and found is not None:
+                    found.append(facts)
+        except Forbidden:
+            found = None
+        self._others = (self._clock(), found)
+        return found
+
+    def _says(self, one: Tracked, why: str) -> None:
+        before = next(
+            (item for item in one.status.get("conditions") or () if item.get("type") == DECIDED), None
+        )
+        if before is not None and before.get("status") == "True" and why in ("NotNeeded", "NoCandidates"):
+            one.conditions.append(Condition(DECIDED, "True", before["reason"], before["message"]))
+            return  # what was decided for it becomes free at the moment
+        one.conditions.append(Condition(DECIDED, "False", why, NO_FIT[why]))

@@ -1,0 +1,249 @@
+"""Finds the root owner of a pod, by reads of metadata that are kept for a while.
+
+What owner references say is written by whoever made an object: chains are bounded, and one that leads back to
+itself has no root.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from kaiwo.plugin.kit.api_errors import EngineError, Forbidden, NotFound
+from kaiwo.plugin.kit.json_access import lenient_map, lenient_maps, lenient_text
+from kaiwo.plugin.kit.kinds import POD
+from kaiwo_gpu_preemption.kinds import kind_of_owner
+from kaiwo_gpu_preemption.policy import own_annotations
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from kaiwo.plugin.kit.cache import CachedObject
+    from kaiwo.plugin.kit.controllers import Client
+    from kaiwo.plugin.kit.kinds import Object, Resource
+
+LONGEST_CHAIN: Final = 10
+"""Objects from a pod to its root; the longest real chain has five."""
+
+SHORTEST_REFRESH: Final = 30.0
+"""Seconds for which the metadata of an owner are kept at least."""
+
+_PER_SECOND: Final = 20.0  # reads of metadata per second at most, for owners that are known already
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerRef:
+    """The controller of an object, as its owner reference names it."""
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+
+    def __str__(self) -> str:
+        """``Job/train``."""
+        return f"{self.kind}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerMetadata:
+    """What is known of one object of a chain.
+
+    Attributes:
+        resource: its kind.
+        namespace: its namespace.
+        name: its name.
+        uid: its uid.
+        resource_version: when it was read.
+        annotations: those of the plugin, see `own_annotations`.
+        owner: its controller, None where it has none.
+        deleting: it is being deleted.
+    """
+
+    resource: Resource
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    annotations: Mapping[str, str]
+    owner: OwnerRef | None
+    deleting: bool = False
+
+    def __str__(self) -> str:
+        """``Job/train``."""
+        return f"{self.resource.kind}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """Where a chain of owners ends.
+
+    Attributes:
+        owner: the root.
+        chain: ``Pod/w-0 -> Job/train``.
+        unreadable: an owner above it that cannot be read, in words; empty where there is none.
+    """
+
+    owner: OwnerMetadata
+    chain: str
+    unreadable: str = ""
+
+
+class NoRoot(Exception):
+    """A chain of owners has no root: it is too long, leads back to itself, or an owner of it is gone."""
+
+
+@dataclass(slots=True)
+class _Kept:
+    metadata: OwnerMetadata | None
+    at: float
+    used: float
+    problem: str = ""
+
+
+def owner_metadata(resource: Resource, obj: Object) -> OwnerMetadata:
+    """What is known of an object from its metadata.
+
+    Args:
+        resource: its kind.
+        obj: the object, or only its metadata under ``metadata``.
+    """
+    metadata = lenient_map(obj.get("metadata"))
+    controller = next(
+        (one for one in lenient_maps(metadata.get("ownerReferences")) if one.get("controller") is True), None
+    )
+    return OwnerMetadata(
+        resource,
+        lenient_text(metadata.get("namespace")),
+        lenient_text(metadata.get("name")),
+        lenient_text(metadata.get("uid")),
+        lenient_text(metadata.get("resourceVersion")),
+        own_annotations(lenient_map(metadata.get("annotations"))),
+        OwnerRef(*(lenient_text(controller.get(part)) for part in ("apiVersion", "kind", "name", "uid")))
+        if controller is not None
+        else None,
+        bool(metadata.get("deletionTimestamp")),
+    )
+
+
+@dataclass(slots=True)
+class OwnerReader:
+    """Reads owners and keeps them for a while.
+
+    Attributes:
+        client: reads.
+        cached: an object that is in the operator's cache anyhow, None for any other.
+        clock: monotonic seconds.
+    """
+
+    client: Client
+    cached: Callable[[Resource, str, str], CachedObject | None]
+    clock: Callable[[], float]
+    _kept: dict[tuple[str, str, str, str], _Kept] = field(default_factory=dict)
+
+    async def root(self, pod: CachedObject) -> Root:
+        """The root owner of a pod.
+
+        Raises:
+            NoRoot: there is none.
+            EngineError: an owner cannot be read now.
+        """
+        controller = pod.controller
+        current = OwnerMetadata(
+            POD, pod.namespace, pod.name, pod.uid, pod.resource_version, {},
+            OwnerRef(controller.api_version, controller.kind, controller.name, controller.uid)
+            if controller is not None
+            else None,
+            pod.deleted is not None,
+        )  # fmt: skip
+        if current.owner is None:
+            annotations = own_annotations(pod.annotations)
+            owner = OwnerMetadata(
+                POD, pod.namespace, pod.name, pod.uid, pod.resource_version, annotations, None,
+                current.deleting,
+            )  # fmt: skip
+            return Root(owner, str(owner))
+        chain, seen = [str(current)], {current.uid}
+        reference: OwnerRef | None = current.owner
+        while reference is not None:
+            if reference.uid in seen or len(chain) >= LONGEST_CHAIN:
+                raise NoRoot(f"owners of pod {pod.namespace}/{pod.name} lead back to {reference}")
+            seen.add(reference.uid)
+            resource = kind_of_owner(reference.api_version, reference.kind)
+            if resource is None:
+                return self._ends(current, chain, f"its owner {reference} is of a kind that is not known")
+            known = await self._read(resource, pod.namespace, reference)
+            if known.metadata is None:
+                if known.problem:
+                    return self._ends(current, chain, known.problem)
+                raise NoRoot(f"{reference}, the owner of {current}, is gone")
+            current = known.metadata
+            chain.append(str(current))
+            reference = current.owner
+        return Root(current, _chain(chain))
+
+    def _ends(self, current: OwnerMetadata, chain: list[str], why: str) -> Root:
+        return Root(current, _chain(chain), why)
+
+    async def fresh(self, resource: Resource, namespace: str, name: str, uid: str) -> OwnerMetadata | None:
+        """The metadata of an owner as they are now; None where it is gone or another one.
+
+        Raises:
+            EngineError: it cannot be read.
+        """
+        key = (str(resource), namespace, name, uid)
+        try:
+            found = owner_metadata(resource, await self.client.get_metadata(resource, namespace, name))
+        except NotFound:
+            self._kept.pop(key, None)
+            return None
+        now = self.clock()
+        if found.uid != uid:
+            self._kept.pop(key, None)
+            return None
+        self._kept[key] = _Kept(found, now, now)
+        return found
+
+    def forget_unused(self, seconds: float) -> None:
+        """Forget what nobody asked for."""
+        oldest = self.clock() - seconds
+        self._kept = {key: kept for key, kept in self._kept.items() if kept.used >= oldest}
+
+    async def known(self, resource: Resource, namespace: str, name: str, uid: str) -> OwnerMetadata | None:
+        """The metadata of an owner, perhaps as they were a while ago; None where it is gone.
+
+        Raises:
+            EngineError: it cannot be read.
+        """
+        kind = resource.api_version, resource.kind
+        return (await self._read(resource, namespace, OwnerRef(*kind, name, uid))).metadata
+
+    async def _read(self, resource: Resource, namespace: str, reference: OwnerRef) -> _Kept:
+        key = (str(resource), namespace, reference.name, reference.uid)
+        now = self.clock()
+        live = self.cached(resource, namespace, reference.name)
+        if live is not None and live.uid == reference.uid:
+            return _Kept(owner_metadata(resource, {"metadata": live.part("metadata")}), now, now)
+        known = self._kept.get(key)
+        longest = max(SHORTEST_REFRESH, len(self._kept) / _PER_SECOND)
+        if known is not None and now - known.at < longest:
+            known.used = now
+            return known
+        try:
+            found = await self.fresh(resource, namespace, reference.name, reference.uid)
+        except Forbidden:
+            text = f"its owner {reference} cannot be read: the operator has no right to get {resource}"
+            kept = self._kept[key] = _Kept(None, now, now, text)
+            return kept
+        except EngineError:
+            if known is None:
+                raise
+            return known
+        if found is None:
+            kept = self._kept[key] = _Kept(None, now, now)
+            return kept
+        return self._kept[key]
+
+
+def _chain(names: list[str]) -> str:
+    return " -> ".join(names)[:4096]
