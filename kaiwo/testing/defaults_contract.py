@@ -73,11 +73,13 @@ def defaults_fault(values: DefaultValues) -> str:
 
 def _faults(values: DefaultValues) -> Iterator[str]:
     yield from filter(None, map(_variable_fault, values.variables))
-    for name in values.image_pull_secrets:
+    names: tuple[object, ...] = values.image_pull_secrets
+    for name in names:
         if not isinstance(name, str) or not _SECRET.fullmatch(name):
             yield f"returned the pull secret {name!r}, which is no name of a Secret"
     yield from filter(None, map(_credentials_fault, values.credentials))
-    for problem in values.problems:
+    problems: tuple[object, ...] = values.problems
+    for problem in problems:
         if not isinstance(problem, DefaultsProblem) or not problem.message or "\n" in problem.message:
             yield f"returned {problem!r}, expected a DefaultsProblem with one line of text"
 
@@ -95,7 +97,8 @@ def _variable_fault(variable: object) -> str:
 def _credentials_fault(entry: object) -> str:
     if not isinstance(entry, ItemCredentials) or not entry.path or not entry.secrets:
         return f"returned {entry!r}, expected ItemCredentials with a path and Secrets"
-    for reference in entry.secrets.values():
+    references: tuple[object, ...] = tuple(entry.secrets.values())
+    for reference in references:
         if not isinstance(reference, SecretReference) or not _SECRET.fullmatch(reference.name):
             return f"returned {reference!r}, expected SecretReferences"
     return ""

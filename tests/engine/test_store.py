@@ -424,3 +424,20 @@ def test_a_store_is_synced_when_every_namespace_that_can_be_read_is_listed() -> 
     assert not store.synced
     store.replace([], "2", "b")
     assert store.synced
+
+
+def test_objects_of_a_namespace_are_found_before_and_after_changes() -> None:
+    """The index is made by the first question, and follows from then on."""
+    cache = Cache()
+    store, _ = filled(cache, job("a"), job("b"), job("c", metadata={"namespace": "other"}))
+    assert sorted(entry.name for entry in cache.list(JOB, "ns")) == ["a", "b"]
+    see(store, "ADDED", job("d", 11))
+    see(store, "DELETED", job("a", 12))
+    see(store, "MODIFIED", job("b", 13, uid="new"))
+    assert sorted((entry.name, entry.uid) for entry in cache.list(JOB, "ns")) == [
+        ("b", "new"),
+        ("d", "uid-d"),
+    ]
+    see(store, "DELETED", job("c", 14, metadata={"namespace": "other"}))
+    assert list(cache.list(JOB, "other")) == []
+    assert len(list(cache.list(JOB))) == 2

@@ -213,6 +213,31 @@ def test_kaiwo_commands(install: Callable[..., str]) -> None:
     assert [(command.name, command.help) for command in plugins.commands] == [("acme", "Acme things.")]
 
 
+def test_kaiwo_namespace_defaults(install: Callable[..., str]) -> None:
+    """A kind of defaults says what an object gives; it may read the kind and nothing else."""
+    plugins = load_source(
+        install,
+        """
+        from kaiwo.engine.resource import Resource
+        from kaiwo.plugin.namespace_defaults import DefaultValues, NamespaceDefaults
+        from kaiwo.plugin.rbac import PolicyRule
+
+        KIND = Resource("acme.com", "v1", "TeamDefaults", "teamdefaults")
+        RULE = PolicyRule(("acme.com",), ("teamdefaults",), ("get", "list", "watch"), "read", namespaced=True)
+
+        def read(obj):
+            return DefaultValues(image_pull_secrets=("registry",))
+
+        @hookimpl
+        def kaiwo_namespace_defaults():
+            return [NamespaceDefaults(name="acme", kind=KIND, read=read, rules=(RULE,))]
+        """,
+    )
+    (declared,) = plugins.namespace_defaults
+    assert declared.read({}).image_pull_secrets == ("registry",)
+    assert [rule.why for rule in plugins.rules()] == ["read"]
+
+
 def test_kaiwo_lifecycle(install: Callable[..., str]) -> None:
     """What runs at start and stop is named, and may carry settings."""
     plugins = load_source(
@@ -252,7 +277,7 @@ def test_kaiwo_transitions(install: Callable[..., str]) -> None:
 def test_every_hook_has_a_test_here_and_a_place_in_the_loader() -> None:
     """A specified hook that the host never calls, or that no test covers, cannot be added."""
     specified = {name for name in vars(hookspecs) if name.startswith("kaiwo_")}
-    assert len(specified) <= 10
+    assert len(specified) <= 11
     assert specified == set(HOOKS)
     assert specified == {name.removeprefix("test_") for name in globals() if name.startswith("test_kaiwo_")}
     assert all(getattr(hookspecs, name).__doc__.count("Example:") == 1 for name in specified)

@@ -50,11 +50,11 @@ class NamespaceDefaultsReader:
 
     def values(self, namespace: str) -> DefaultValues:
         """The defaults of a namespace."""
-        return self._read(namespace)[1] if self._declared else NO_DEFAULTS
+        return self._read(namespace)[1]
 
     def revision(self, namespace: str) -> str:
         """A text that changes with the objects that count in a namespace; empty without any."""
-        return self._read(namespace)[0] if self._declared else ""
+        return self._read(namespace)[0]
 
     def _changed(self, event: CacheEvent) -> None:
         if changes_defaults(event):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kaiwo.engine.resource import JOB, NAMESPACE, POD
 from kaiwo.host.workload.namespace_defaults import NamespaceDefaultsReader
 from kaiwo.host.workload.ownership import PodOwners, is_made_by_kaiwo
+from kaiwo.plugin.namespace_defaults import NO_DEFAULTS
 from kaiwo.plugin.queues import QueueFacts
 from kaiwo.workload import plugin_calls
 from kaiwo.workload.backend_selection import BACKEND, select_backend
@@ -153,7 +154,8 @@ class SnapshotReader:
         self._served = served
         self._settings_of = settings_of
         self._queue_owners: dict[str, str] = {}
-        self._defaults = NamespaceDefaultsReader(cache, registry.namespace_defaults)
+        declared = registry.namespace_defaults
+        self._defaults = NamespaceDefaultsReader(cache, declared) if declared else None
         self.pod_owners = PodOwners(cache, registry)
 
     def fingerprint(
@@ -181,7 +183,7 @@ class SnapshotReader:
             tuple(sorted(versions)),
             progress.text if progress is not None else "",
             self._uses.revision(entry.uid) if self._uses is not None else 0,
-            self._defaults.revision(entry.namespace),
+            self._defaults.revision(entry.namespace) if self._defaults is not None else "",
             self._beneficiaries.progress(entry.uid) if self._beneficiaries is not None else None,
         )
 
@@ -254,7 +256,7 @@ class SnapshotReader:
             owners=owners,
             settings=settings,
             monitoring=self._uses.facts(entry.uid) if self._uses is not None else None,
-            namespace_defaults=self._defaults.values(entry.namespace),
+            namespace_defaults=self._defaults.values(entry.namespace) if self._defaults else NO_DEFAULTS,
             beneficiary=self._beneficiaries.progress(entry.uid) if self._beneficiaries is not None else None,
         )
         return Snapshot(workload, choice, facts)
@@ -277,7 +279,7 @@ class SnapshotReader:
             queue_facts=self._queue_facts(namespace, (), (), settings, now),
             missing_queue=self._config.missing_queue,
             settings=settings,
-            namespace_defaults=self._defaults.values(namespace),
+            namespace_defaults=self._defaults.values(namespace) if self._defaults else NO_DEFAULTS,
         )
 
     def _unreported_child(self, workload: Workload, backend: Backend | None) -> Workload | None:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from kaiwo_aim.defaults import Gateway, NamespaceConfig
 
 _DELAY = 0.5  # seconds in which changes of routes are gathered into one status
-_INSTALL_CHECK = 10.0  # seconds between two looks for the Gateway API
+_INSTALL_CHECK = 5.0  # seconds between two looks for the Gateway API
 _RETRY = 30.0  # seconds until a rejected route is written again
 _STALE_RETRY = 1.0  # seconds, should the event that ends a conflict never come
 
@@ -38,7 +38,7 @@ _STALE_RETRY = 1.0  # seconds, should the event that ends a conflict never come
 def build(host: ControllerHost) -> None:
     """Add the plugin's controllers to the host's manager."""
     routes = RouteController(host)
-    configs = ConfigController(host, routes)
+    configs = NamespaceConfigController(host, routes)
     host.manager.add(configs.controller)
     host.manager.add(routes.controller)
 
@@ -67,7 +67,7 @@ class RouteController:
         """
         self._host = host
         self._gateways: dict[str, Gateway | None] = {}
-        self._on_change: list[ConfigController] = []
+        self._on_change: list[NamespaceConfigController] = []
         self.problems: dict[str, dict[str, tuple[str, str]]] = {}
         places = host.namespaces
         self.controller = Controller(
@@ -87,7 +87,7 @@ class RouteController:
         host.manager.watch(Watch(NAMESPACE_CONFIG, namespaces=places))  # before anybody subscribes to it
         host.manager.cache.subscribe(NAMESPACE_CONFIG, self._config_changed)
 
-    def report_to(self, configs: ConfigController) -> None:
+    def report_to(self, configs: NamespaceConfigController) -> None:
         """Say which controller writes problems into a status."""
         self._on_change.append(configs)
 
@@ -177,7 +177,7 @@ class RouteController:
             configs.controller.enqueue(Key(key.namespace, ""), _DELAY)
 
 
-class ConfigController:
+class NamespaceConfigController:
     """Writes the status of AIMNamespaceConfigs.
 
     Attributes:

@@ -109,3 +109,16 @@ def test_a_rejection_whose_cause_has_ended_is_not_in_force() -> None:
     assert not state.is_current(ONE, 0.1)
     state.record_rejection(REJECTION, generation=1, clock=0.1)
     assert state.write_cause is None
+
+
+def test_workloads_of_a_namespace_that_have_not_ended_are_found() -> None:
+    """A change of the namespace's defaults concerns these, and no others."""
+    states = ReconcileStates()
+    runs, ended, gone, other = (Key("a", "runs"), Key("a", "ended"), Key("a", "gone"), Key("b", "other"))
+    for key in (runs, ended, gone, other):
+        states.of(key, f"uid-{key.name}")
+    states.of(ended, "uid-ended").end("7")
+    states.forget(gone)
+    states.forget(other)
+    assert states.active_in("a") == [runs]
+    assert states.active_in("b") == []

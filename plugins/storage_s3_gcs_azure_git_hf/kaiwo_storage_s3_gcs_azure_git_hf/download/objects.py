@@ -201,7 +201,7 @@ def azure_blob(items: Sequence[dict[str, Any]], session: DownloadSession) -> Non
 
     for where, item in parse_items("azureBlob", AzureBlobStorageDownloadItem, items):
         if item.connection_string is None:
-            raise ConfigError(where, "connectionString is missing", "set it, or the namespace's default")
+            raise ConfigError(where, "connectionString is missing", "name a Secret with it")
         config = _parse_connection_string(where, _header_value(where, session, item.connection_string))
         client = session.client(where, config["endpoint"])
 
