@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from kaiwo.plugin.kit.cache import CachedObject
     from kaiwo.plugin.kit.controllers import Manager
-    from kaiwo.plugin.kit.endings import Endings
+    from kaiwo.plugin.kit.endings import EndingService
     from kaiwo.plugin.kit.kinds import Object
     from kaiwo_gpu_preemption.owners import OwnerMetadata, OwnerReader
     from kaiwo_gpu_preemption.policy import TrackingPolicy
@@ -93,7 +93,7 @@ class Taking:
     def __init__(
         self,
         manager: Manager,
-        endings: Endings,
+        endings: EndingService,
         owners: OwnerReader,
         policy_of: Callable[[OwnerMetadata], TrackingPolicy | None],
         *,
