@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -18,10 +19,11 @@ from bench.server import Server, say
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from bench.scenarios import Size
 
-def _measure(names: list[str], *, quick: bool) -> tuple[list[report.Figure], list[str]]:
+
+def _measure(names: list[str], size: Size) -> tuple[list[report.Figure], list[str]]:
     """The figures, and the names of the benchmarks that failed; one that fails does not cost the others."""
-    size = QUICK if quick else FULL
     figures: list[report.Figure] = []
     failed: list[str] = []
 
@@ -58,14 +60,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Benchmarks of the operator.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"any of {', '.join(every)}; default all")
     parser.add_argument("--quick", action="store_true", help="smaller sizes, about ten minutes")
+    parser.add_argument("--live", type=int, metavar="N", help="KaiwoJobs of the benchmark live (10,000)")
     given = parser.parse_args()
     unknown = sorted(set(given.names) - set(every))
     if unknown:
         parser.error(f"no benchmark is called {', '.join(unknown)}; there are {', '.join(every)}")
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends etcd and API server too
+    size = QUICK if given.quick else FULL
+    size = replace(size, live=given.live or size.live)
     machine = facts.machine()
     try:
-        figures, failed = _measure(given.names or every, quick=given.quick)
+        figures, failed = _measure(given.names or every, size)
     except KeyboardInterrupt:
         return 130
     machine["Load average after"] = facts.load()

@@ -100,9 +100,9 @@ def _count_decoding() -> Any:
     found = [0]
     part, clean = CachedObject.part, CachedObject.clean
 
-    def counted_part(self: CachedObject, *path: str) -> Any:
+    def counted_part(self: CachedObject, *path: str, **shape: Any) -> Any:
         found[0] += 1
-        return part(self, *path)
+        return part(self, *path, **shape)
 
     def counted_clean(self: CachedObject) -> bytes:
         found[0] += 1

@@ -44,9 +44,16 @@ class Program:
 
     def peak_mebibytes(self) -> float:
         """Largest resident memory so far (``VmHWM`` of proc(5))."""
+        return self._memory("VmHWM")
+
+    def _memory(self, field: str) -> float:
         status = Path(f"/proc/{self._popen.pid}/status").read_text(encoding="ascii")
-        line = next(line for line in status.splitlines() if line.startswith("VmHWM"))
+        line = next(line for line in status.splitlines() if line.startswith(field))
         return int(line.split()[1]) / 1024
+
+    def resident_mebibytes(self) -> float:
+        """Resident memory now (``VmRSS`` of proc(5))."""
+        return self._memory("VmRSS")
 
     def running(self) -> bool:
         """Whether it still runs."""

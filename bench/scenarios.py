@@ -14,6 +14,7 @@ from bench import (
     logs,
     metrics,
     monitoring,
+    objects,
     pending,
     plan,
     preemption,
@@ -23,6 +24,7 @@ from bench import (
     rest,
     restart,
     run_folder,
+    shards,
     webhooks,
     why,
 )
@@ -141,6 +143,8 @@ ON_SERVER: dict[str, Callable[[Server, Size], list[Figure]]] = {
     "webhooks": lambda server, size: webhooks.run(server, size.rest / 2),
     "fanout": small,
     "large": large,
+    "shards": lambda server, size: shards.run(server, size.small, size.rounds),
+    "objects": lambda server, size: objects.run(server, size.small),
     "live": lambda server, size: live.run(server, size.live, size.rest),
 }
 ON_PLATFORM: dict[str, Callable[[Platform, Size], list[Figure]]] = {

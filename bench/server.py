@@ -29,7 +29,7 @@ from bench.audit import POLICY, AuditLog
 from bench.process import Program, until
 from kaiwo_sandbox import certs, control_plane
 from kaiwo_sandbox.binaries import ensure
-from kaiwo_sandbox.ports import free_ports
+from kaiwo_sandbox.ports import LOOPBACK, free_ports
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -52,6 +52,7 @@ class Server:
             dict(zip(control_plane.PORT_NAMES, free_ports(len(control_plane.PORT_NAMES)), strict=True)),
         )
         self.url = self._layout.url
+        self.etcd_url = f"http://{LOOPBACK}:{self._layout.ports['etcd']}"
         self._tokens = {user: secrets.token_hex(16) for user in USERS}
 
     def __enter__(self) -> Self:
@@ -80,6 +81,7 @@ class Server:
             [*control_plane.apiserver(binaries["kube-apiserver"], self._layout), *self.audited(POLICY)],
         )
         until(self.ready, _START_SECONDS, server, "ready")
+        self.api_server = server
         self.audit = AuditLog(self.directory / "audit.log")
         self._furnish()
 

@@ -44,7 +44,10 @@ def _floor(server: Server) -> Iterator[tuple[Program, Callable[[], bool]]]:
 
 @contextlib.contextmanager
 def launched_operator(
-    server: Server, plugins: Sequence[str] = PLUGINS, environment: Mapping[str, str] | None = None
+    server: Server,
+    plugins: Sequence[str] = PLUGINS,
+    environment: Mapping[str, str] | None = None,
+    log: str = "operator.log",
 ) -> Iterator[tuple[Program, Callable[[], bool]]]:
     """Start the operator and yield it at once, with a function that returns whether it is ready."""
     address = f"127.0.0.1:{free_ports(1)[0]}"
@@ -64,5 +67,5 @@ def launched_operator(
         except OSError:
             return False
 
-    with Program(command, server.directory / "operator.log", variables) as program:
+    with Program(command, server.directory / log, variables) as program:
         yield program, ready

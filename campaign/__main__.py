@@ -8,6 +8,7 @@ import random
 import signal
 import sys
 import time
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, TypeVar
 
 from campaign import report
@@ -40,7 +41,7 @@ def _told(result: Result) -> None:
 def _chosen(cases: Sequence[AnyCase], options: argparse.Namespace) -> list[AnyCase]:
     """The cases to run: those named, or as many of each set as are wanted, chosen by the seed."""
     if options.only:
-        return [case for case in cases if str(case) in options.only]
+        return [case for case in cases if any(fnmatchcase(str(case), name) for name in options.only)]
     found: list[AnyCase] = []
     for letter in options.sets:
         of_set = [case for case in cases if case.set == letter]
@@ -72,7 +73,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="chooses cases and random steps (default: 1)")
     parser.add_argument("--size", type=int, default=0, help="at most so many cases of each set")
     parser.add_argument("--scenario", action="append", default=[], help="only this scenario; repeatable")
-    parser.add_argument("--only", action="append", default=[], metavar="CASE", help="this case")
+    parser.add_argument(
+        "--only", action="append", default=[], metavar="CASE", help="this case, or those of a pattern with *"
+    )
     parser.add_argument("--sandbox", help="name of a running sandbox with all addons, which is kept")
     options = parser.parse_args()
     options.sets = options.sets or list(SETS)

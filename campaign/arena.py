@@ -170,17 +170,30 @@ class Arena:
         """An administrator's client."""
         return self.cluster.client
 
+    @property
+    def lease(self) -> str:
+        """The name of a Lease that no other case has."""
+        return self.namespace[-40:].strip("-")
+
     async def start_operator(self, **how: Any) -> OperatorProcess:
         """Start the case's own operator, for its namespace, and wait until it is ready."""
-        self.operator = OperatorProcess(
-            kubeconfig=self.proxy.write_kubeconfig(self.cluster.directory / f"{self.namespace}.yaml"),
-            plugins=PLUGINS,
-            lease_name=self.namespace[-40:],
-            args=["--watch-namespace", self.namespace],
-            **{"leader_election": False, **how},
-        ).start()
+        self.operator = self.describe_operator(self.proxy, self.namespace, **how).start()
         await asyncio.to_thread(self.operator.wait_ready)
         return self.operator
+
+    def describe_operator(self, proxy: FaultProxy, name: str, **how: Any) -> OperatorProcess:
+        """An operator for the namespace that has not been started.
+
+        Args:
+            proxy: through which it reaches the API server.
+            name: of its kubeconfig, unique among operators.
+            how: further arguments of `OperatorProcess`.
+        """
+        return OperatorProcess(
+            kubeconfig=proxy.write_kubeconfig(self.cluster.directory / f"{name}.yaml"),
+            args=["--watch-namespace", self.namespace],
+            **{"lease_name": self.lease, "leader_election": False, "plugins": PLUGINS, **how},
+        )
 
     async def submit(self, scenario: Scenario) -> Object:
         """Create the workload of a scenario."""

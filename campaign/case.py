@@ -39,12 +39,15 @@ class Case:
         name: unique within the set.
         run: carries it out.
         own: whether it needs an operator of its own; other cases share one.
+        group: cases of a set with the same group run one after another in one namespace; empty for a
+            namespace of its own.
     """
 
     set: str
     name: str
     run: Callable[[Arena], Awaitable[None]]
     own: bool = False
+    group: str = ""
 
     def __str__(self) -> str:
         """As the command line takes it."""
@@ -60,12 +63,14 @@ class StandaloneCase:
         name: unique within the set.
         run: carries it out, with an empty directory that goes afterwards.
         exclusive: whether no other case may run at the same time.
+        seconds: after which it has failed.
     """
 
     set: str
     name: str
     run: Callable[[Path], Awaitable[None]]
     exclusive: bool = False
+    seconds: float = 240.0
 
     def __str__(self) -> str:
         """As the command line takes it."""

@@ -43,12 +43,20 @@ _KUEUES_NAME: Final = re.compile(r'("kueue.x-k8s.io/workload": )"[^"]*"')
 _OF_OTHERS: Final = ("deployment.kubernetes.io/", "pv.kubernetes.io/", "volume.kubernetes.io/")
 
 
-async def children(client: Client, namespace: str) -> list[Object]:
-    """The objects of a namespace that Kaiwo made for workloads."""
+async def children(client: Client, namespace: str, uid: str = "") -> list[Object]:
+    """The objects of a namespace that Kaiwo made for workloads.
+
+    Args:
+        client: an administrator's.
+        namespace: where to look.
+        uid: of the workload they were made for; empty for all workloads.
+    """
     found = []
     for kind in KINDS:
         try:
-            async for obj in client.list(kind, namespace, label_selector=RUN_ID):
+            async for obj in client.list(
+                kind, namespace, label_selector=f"{RUN_ID}={uid}" if uid else RUN_ID
+            ):
                 fields = obj["metadata"].get("managedFields", ())
                 if any(entry.get("manager") == MANAGER for entry in fields):
                     found.append({"apiVersion": kind.api_version, "kind": kind.kind, **obj})

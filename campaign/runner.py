@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from campaign import oracles
 from campaign.arena import PLUGINS, Arena, Reference
-from campaign.case import Result, ViolationError
+from campaign.case import Result, StandaloneCase, ViolationError
 from campaign.scenarios import SCENARIOS
 from kaiwo.engine.resource import NAMESPACE
 from kaiwo.testing.fault_proxy import FaultProxy
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
     from campaign.arena import Cluster
-    from campaign.case import Case, StandaloneCase
+    from campaign.case import Case
     from campaign.scenarios import Scenario
 
 SHARING: Final = 6
@@ -139,15 +139,25 @@ async def run(
     """
     limit = asyncio.Semaphore(SHARING if shared else ALONE)
 
-    async def carried_out(case: Case) -> None:
-        async with _arena(cluster, f"{case.set}-{case.name}", shared) as arena:
-            await case.run(arena)
+    async def together(cases: Sequence[Case]) -> list[Result]:
+        async with limit, contextlib.AsyncExitStack() as stack:
+            arenas: list[Arena] = []
 
-    async def one(case: Case) -> Result:
-        async with limit:
-            return await _judged(case, carried_out(case), told)
+            async def carried_out(case: Case) -> None:
+                if not arenas:
+                    space = _arena(cluster, f"{case.set}-{case.group or case.name}", shared)
+                    arenas.append(await stack.enter_async_context(space))
+                await case.run(arenas[0])
+                if case is cases[-1]:
+                    await stack.aclose()
 
-    return list(await asyncio.gather(*(one(case) for case in cases)))
+            return [await _judged(case, carried_out(case), told) for case in cases]
+
+    groups: dict[str, list[Case]] = {}
+    for case in cases:
+        groups.setdefault(f"{case.set}/{case.group or case.name}", []).append(case)
+    results = await asyncio.gather(*(together(cases) for cases in groups.values()))
+    return [result for of_group in results for result in of_group]
 
 
 async def run_standalone(cases: Sequence[StandaloneCase], told: Callable[[Result], None]) -> list[Result]:
@@ -178,13 +188,14 @@ async def _judged(
 ) -> Result:
     began = time.monotonic()
     oracle = message = ""
+    longest = case.seconds if isinstance(case, StandaloneCase) else _LONGEST
     try:
-        async with asyncio.timeout(_LONGEST):
+        async with asyncio.timeout(longest):
             await run
     except ViolationError as error:
         oracle, message = error.oracle, str(error)
     except TimeoutError:
-        oracle, message = "O6", f"did not end within {_LONGEST:g} s"
+        oracle, message = "O6", f"did not end within {longest:g} s"
     except Exception as error:  # noqa: BLE001  a case that fails must not end the others
         oracle, message = "error", f"{type(error).__name__}: {error}"
     result = Result(case, time.monotonic() - began, oracle, message)

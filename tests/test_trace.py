@@ -118,6 +118,7 @@ class MemoryApi:
         self.cache = Cache()
         self.client: Any = self
         self.turns = Turns()
+        self.shard = None
         self.writer = Writer(
             self.client, self.cache, field_manager="kaiwo", applied_annotation="kaiwo.silogen.ai/applied"
         )

@@ -4,7 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from campaign.sets import api_faults, crashes, views
+from campaign.sets import (
+    api_faults,
+    control_plane,
+    crashes,
+    dependencies,
+    downloads,
+    fields,
+    leadership,
+    monitoring,
+    plugins,
+    rights,
+    slips,
+    updates,
+    views,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -14,26 +28,46 @@ if TYPE_CHECKING:
     from campaign.scenarios import Scenario
 
 SETS: Final = {
+    "A": "a field of a new workload has a wrong, extreme or hostile value",
+    "B": "the specification of a live workload changes",
     "C": "the operator is killed between two writes",
     "D": "and once more while it recovers",
     "E": "its view of the cluster is wrong",
     "F": "the API server answers badly, or not at all",
+    "G": "the operator lacks a right, or its token is not accepted",
+    "H": "the control plane itself fails, or the clock",
+    "I": "a kind is not served, or a controller stands still",
+    "J": "the leader is killed, stands still, or cannot be reached",
+    "K": "the metrics endpoint says nothing, or something absurd",
+    "L": "servers, paths and volumes misbehave towards the download program",
+    "M": "plugins raise, hang, return nonsense, are slow, clash, or have another version",
+    "N": "a user writes what users often write wrong",
 }
 
 
-ON_CLUSTER: Final = frozenset("CDEF")
+ON_CLUSTER: Final = frozenset("ABCDEFGJN")
 """The sets with cases in a namespace of the campaign's control plane."""
 
 
 def cluster_cases(cluster: Cluster, scenarios: Sequence[Scenario], seed: int) -> Iterator[Case]:
     """Every case that needs a namespace, for some scenarios whose references are known."""
+    yield from fields.cases(cluster)
+    yield from updates.cases(cluster, seed)
     yield from crashes.crashes(cluster, scenarios)
     yield from crashes.double_crashes(cluster, scenarios, seed)
     yield from views.cases(scenarios)
     yield from api_faults.cases(cluster, scenarios)
+    yield from rights.cases(scenarios)
+    yield from leadership.cases(scenarios, seed)
+    yield from slips.cases()
 
 
 def standalone_cases(seed: int) -> Iterator[StandaloneCase]:
     """Every case that needs nothing of the campaign's control plane."""
     del seed
-    yield from ()
+    yield from control_plane.cases()
+    yield from dependencies.cases()
+    yield from monitoring.cases()
+    yield from downloads.cases()
+    yield from plugins.cases()
+    yield from slips.standalone()

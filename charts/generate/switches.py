@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Final
 
+from kaiwo.engine.shard import MAIN
 from kaiwo.install.monitoring_options import MonitoringOptions
 from kaiwo.install.pod_options import PodOptions
 from kaiwo.install.render import PARTS, InstallOptions, Part, render
@@ -134,6 +135,7 @@ def switches() -> tuple[Switch, ...]:
         *(Switch(f"restrict-{name}", f'has "{name}" .Values.restrict') for name in RESTRICTIONS),
         Switch("pluginsAllowed", ".Values.pluginsAllowed"),
         Switch("watchNamespaces", ".Values.watchNamespaces"),
+        Switch("sharded", ".Values.sharded"),
         Switch("priorityClassName", ".Values.priorityClassName", default=True),
         Switch("imagePullSecrets", ".Values.imagePullSecrets"),
         Switch("networkPolicy", ".Values.networkPolicy.enabled"),
@@ -218,6 +220,7 @@ def rendered(choice: frozenset[str]) -> Iterator[Rendered]:
         api_server_ports=(PORT,),
         allowed_plugins=(ALLOWED,) if "pluginsAllowed" in choice else None,
         webhooks=_webhooks(choice),
+        shard=MAIN if "sharded" in choice else "",
     )
     for part in PARTS:
         for manifest in render([part], chosen, options):

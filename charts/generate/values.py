@@ -21,7 +21,9 @@ from kaiwo.install.restrictions import RESTRICTIONS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-_NEEDS_MORE: Final = frozenset({"kueue", "ray_job", "ray_service", "node_pools", "notify", "gpu_preemption"})
+_NEEDS_MORE: Final = frozenset(
+    {"kueue", "ray_job", "ray_service", "node_pools", "notify", "aim", "gpu_preemption"}
+)
 """Plugins that are of use only with something else in the cluster."""
 
 _ON: Final = True
@@ -112,6 +114,14 @@ def values(resources: Mapping[str, Any]) -> tuple[Value, ...]:
             "The only namespaces whose workloads run; the operator has rights to namespaced objects there "
             "alone. Empty for all namespaces. The namespaces must exist.",
             "--watch-namespace",
+        ),
+        Value(
+            "sharded",
+            _OFF,
+            boolean,
+            "This is the main one of several operators that share the namespaces. The others are printed by "
+            "`kaiwo manifests operator --shard NAME`.",
+            "--shard main",
         ),
         Value(
             "restrict",

@@ -31,6 +31,12 @@ CANNOT_RUN: Final[Meanings] = {
         "be repeated in too many containers. The message names the field and the limit; put data into a "
         "volume or the image. A running workload goes on and is still observed.",
     ),
+    "InvalidNamespaceDefaults": Meaning(
+        "ERROR",
+        "Defaults of the namespace have a malformed part that this workload needs. The message "
+        "names the field. The workload starts by itself when it is corrected. See "
+        "[namespace-defaults.md](namespace-defaults.md).",
+    ),
     "InvalidName": Meaning(
         "ERROR",
         "The name is too long or has characters that its backend does not support. Use the name shown.",
@@ -163,6 +169,11 @@ WAITS: Final[Meanings] = {
         "PENDING",
         "The download waits for a volume that is not bound. The message has the class, whether it exists, "
         "and what its provisioner says.",
+    ),
+    "PreemptedAndRequeued": Meaning(
+        "PENDING",
+        "`duration` had passed and another workload needed the GPUs. The message names it. The job starts "
+        "from its beginning when that one has its GPUs, see [preemption.md](preemption.md).",
     ),
     "ScaledToZero": Meaning("PENDING", "`replicas` is 0. Raise it to start the service."),
     "Suspended": Meaning(
@@ -371,6 +382,8 @@ CONDITIONS: Final[dict[str, str]] = {
     "ResourceUnderutilization": "Whether the GPUs are idle, see [monitoring.md](monitoring.md). Absent "
     "where they are not monitored.",
     "WorkloadTerminatedEarly": "Whether Kaiwo ended the workload.",
+    "Requeued": "A job that was preempted and is not terminated for it. False: it is held until the other "
+    "workload has its GPUs.",
     "PreemptionDecided": "Whether others were ended for the workload. False: they would be, see "
     "[preemption.md](preemption.md).",
 }

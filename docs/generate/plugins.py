@@ -32,6 +32,7 @@ _WORDS: Final = {
     "queue_systems": "queue system",
     "controllers": "controller",
     "contributions": "contribution to pods",
+    "namespace_defaults": "defaults for a namespace",
     "diagnosis_rules": "diagnosis rule",
     "commands": "command",
     "lifecycles": "lifecycle",

@@ -12,6 +12,13 @@ WATCH_VARIABLE = "KAIWO_WATCH_NAMESPACE"
 """Environment variable of the operator with the only namespaces whose workloads run, separated by commas."""
 
 
+SHARD_VARIABLE = "KAIWO_SHARD"
+"""Environment variable of an operator with the shard that it serves."""
+
+SHARD_LABEL = "kaiwo.silogen.ai/shard"
+"""Label of a Namespace with the name of its shard, where several operators share a cluster."""
+
+
 def watched_namespaces(value: str) -> tuple[str, ...]:
     """The namespaces in the value of that variable, sorted; none for all."""
     return tuple(sorted({part.strip() for part in value.split(",")} - {""}))

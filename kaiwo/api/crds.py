@@ -35,6 +35,12 @@ WORKLOADS: Final[Mapping[WorkloadKind, Resource]] = MappingProxyType(
 )
 """The kinds of workloads, by name."""
 
+
+def workload_kind(name: str) -> WorkloadKind | None:
+    """The kind of workloads with a name, None where there is no such; records may have any text."""
+    return next((kind for kind in WORKLOADS if kind == name), None)
+
+
 _RESOURCES: Final[dict[Kind, Resource]] = {
     "KaiwoJob": KAIWO_JOB,
     "KaiwoService": KAIWO_SERVICE,

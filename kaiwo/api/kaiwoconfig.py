@@ -168,6 +168,14 @@ class SchedulingSection(Model):
             "what would be done."
         ),
     ] = "Enforce"
+    preemption_action: Annotated[
+        Literal["Terminate", "Requeue"],
+        Field(
+            description="What becomes of a KaiwoJob that is preempted. Requeue creates it again, from its "
+            "beginning, once the workload that it was preempted for has its GPUs. Services are always "
+            "terminated."
+        ),
+    ] = "Terminate"
     preemption_protection: Annotated[
         DurationText,
         Field(description="A workload that has run for less is not preempted, whatever its duration."),

@@ -66,6 +66,7 @@ class ResolvedConfig:
         kube_scheduler_name: scheduler of generated pods.
         pending_threshold_for_preemption: how long a workload waits before others may be preempted for it.
         preemption: whether workloads past their duration are ended for others, or that is only reported.
+        preemption_action: what becomes of a KaiwoJob that is preempted.
         preemption_protection: how long each run of a workload has its GPUs for certain.
         low_utilization_threshold: per cent of the requested GPUs below which a workload is underutilising.
         target_namespaces: namespaces that are monitored, empty for all but kube-system.
@@ -102,6 +103,7 @@ class ResolvedConfig:
     kube_scheduler_name: str
     pending_threshold_for_preemption: timedelta
     preemption: Literal["Enforce", "Report", "Disabled"]
+    preemption_action: Literal["Terminate", "Requeue"]
     preemption_protection: timedelta
     low_utilization_threshold: float
     target_namespaces: frozenset[str]
@@ -172,6 +174,7 @@ class ResolvedConfig:
             kube_scheduler_name=scheduling.kube_scheduler_name,
             pending_threshold_for_preemption=parse_duration(scheduling.pending_threshold_for_preemption),
             preemption=scheduling.preemption,
+            preemption_action=scheduling.preemption_action,
             preemption_protection=parse_duration(scheduling.preemption_protection),
             low_utilization_threshold=monitoring.low_utilization_threshold,
             target_namespaces=frozenset(monitoring.target_namespaces or ()),

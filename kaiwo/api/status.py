@@ -104,6 +104,25 @@ _TERMINATION_SCHEMA: dict[str, Any] = {
             "additionalProperties": {"type": "number"},
         },
         "decidedAt": {"type": "string", "format": "date-time", "description": "When it was decided."},
+        "action": {
+            "type": "string",
+            "description": "Requeue if the workload is created again; absent if it ends.",
+        },
+        "requeuedAt": {
+            "type": "string",
+            "format": "date-time",
+            "description": "When its pods were gone and it was requeued.",
+        },
+        "requeues": {
+            "type": "integer",
+            "minimum": 0,
+            "description": "How often the workload was requeued so far.",
+        },
+        "earlierRequeues": {
+            "type": "array",
+            "description": "The last decisions to requeue it before this one, newest first.",
+            "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+        },
     },
 }
 

@@ -24,6 +24,7 @@ from kaiwo.engine.resource import (
 from kaiwo.engine.yaml_reader import parse
 from kaiwo.engine.yaml_scalars import DocumentError
 from kaiwo.plugin.facts import NodeFact, VendorGpus
+from kaiwo.plugin.namespace_defaults import NO_DEFAULTS
 from kaiwo.plugin.queues import QueueFacts
 from kaiwo.plugin.settings import configured_vendors, read_settings
 from kaiwo.plugin.vendors import NodeGpus
@@ -33,6 +34,7 @@ from kaiwo.workload.gpus.requested_models import meaning
 from kaiwo.workload.json_access import lenient_map
 from kaiwo.workload.labels import MANAGER, RECORD, RUN_ID
 from kaiwo.workload.model import AUXILIARIES, Facts
+from kaiwo.workload.namespace_defaults import values_in_use
 from kaiwo.workload.storage.classes import storage_class
 
 if TYPE_CHECKING:
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from kaiwo.api.workload import Workload
     from kaiwo.cli.kit import Cluster
     from kaiwo.engine.resource import Object, Resource
+    from kaiwo.plugin.namespace_defaults import DefaultValues
     from kaiwo.plugin.registry import Plugins
     from kaiwo.workload.storage.classes import StorageClass
 
@@ -62,6 +65,7 @@ class ExistingObjects:
         download_pods: the pods of its download Job.
         auxiliaries: its volumes and what downloads into them, by kind and name.
         hidden: whether the user may not read the child, so that nothing is known of it.
+        namespace_defaults: what its namespace gives.
     """
 
     live: Object | None = None
@@ -69,6 +73,7 @@ class ExistingObjects:
     download_pods: tuple[Object, ...] = ()
     auxiliaries: Mapping[tuple[Resource, str], Object] = field(default_factory=dict)
     hidden: bool = False
+    namespace_defaults: DefaultValues = NO_DEFAULTS
 
     @property
     def made(self) -> frozenset[str]:
@@ -140,6 +145,7 @@ class ClusterContext:
             ),
             missing_queue=self.missing_queue,
             settings=self.settings,
+            namespace_defaults=present.namespace_defaults,
         )
 
 
@@ -219,6 +225,17 @@ def read_existing(cluster: Cluster, workload: Workload, child: Resource) -> Exis
     _warn_of_hidden(hidden)
     download_pods = tuple(pod for pod in pods if _is_download(pod))
     return ExistingObjects(live, tuple(pod for pod in pods if not _is_download(pod)), download_pods, named)
+
+
+def read_namespace_defaults(cluster: Cluster, namespace: str, plugins: Plugins) -> DefaultValues:
+    """What the namespace gives to its workloads."""
+    hidden: list[Resource] = []
+    found = [
+        (declared, _list(cluster, declared.kind, hidden, namespace) or ())
+        for declared in plugins.namespace_defaults
+    ]
+    _warn_of_hidden(hidden)
+    return values_in_use(found)
 
 
 def _is_download(pod: Object) -> bool:

@@ -28,7 +28,7 @@ class ClusterInstallation:
         config: the KaiwoConfig, None where there is none.
         version: of the API server.
         plugins: names of the plugins of the operator in the namespace of the installation.
-        objects: objects with the labels of that installation.
+        objects: objects with the labels of that installation, but for those of further shards.
         workloads: KaiwoJobs and KaiwoServices.
     """
 
@@ -46,7 +46,7 @@ def read_installation(namespace: str) -> ClusterInstallation:
     Args:
         namespace: of the installation.
     """
-    from kaiwo.api.config_names import SINGLETON
+    from kaiwo.api.config_names import SHARD_LABEL, SINGLETON
     from kaiwo.api.crds import KAIWO_CONFIG
     from kaiwo.engine.errors import NotFound
     from kaiwo.engine.resource import CUSTOM_RESOURCE_DEFINITION
@@ -69,7 +69,7 @@ def read_installation(namespace: str) -> ClusterInstallation:
             config,
             str(cluster.get_json("/version").get("gitVersion", "")),
             _plugins_of(objects),
-            tuple(item for item, _ in objects),
+            tuple(item for item, obj in objects if SHARD_LABEL not in obj["metadata"].get("labels", {})),
             tuple(workloads),
         )
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kaiwo.api.config_names import SHARD_LABEL
 from kaiwo.cli import kit
 from kaiwo.cli.cluster_installation import plugin_settings
-from kaiwo.cli.uninstalling.live_objects import labelled
+from kaiwo.cli.uninstalling.live_objects import label_of, labelled
 from kaiwo.cli.uninstalling.plan import operator_fact, read_operators
 from kaiwo.client.doctor.result import ok, some, warning
 from kaiwo.engine.errors import NotFound
+from kaiwo.engine.shard import MAIN
 from kaiwo.install.inventory import COMPARED_KINDS, installed_objects
 from kaiwo.install.render import InstallOptions, render
 
@@ -30,6 +32,8 @@ async def check_installed(api: Client, scope: DoctorScope) -> list[DoctorCheck]:
     found: list[DoctorCheck] = []
     for deployment in await read_operators(api):
         operator = operator_fact(deployment)
+        if operator.shard not in ("", MAIN):
+            continue  # its rights are those of the main one
         loaded = kit.plugins(",".join(operator.plugins))
         if {plugin.name for plugin in loaded.loaded} >= set(operator.plugins):
             found += [*await _roles(api, operator, loaded), *await _leftovers(api, operator, loaded)]
@@ -48,6 +52,7 @@ async def _roles(api: Client, operator: OperatorFact, plugins: Plugins) -> list[
         namespace=operator.namespace,
         workload_namespaces=operator.watched,
         plugin_settings=plugin_settings(config),
+        shard=operator.shard,
     )
     rendered = [manifest.obj for manifest in render(("rbac",), plugins, options)]
     wanted = {_key(obj): obj["rules"] for obj in rendered if obj["kind"] in _RULES}
@@ -74,8 +79,8 @@ async def _leftovers(api: Client, operator: OperatorFact, plugins: Plugins) -> l
     }
     left = [
         item
-        async for item, _ in labelled(api, operator.namespace, COMPARED_KINDS)
-        if (item.resource, item.namespace, item.name) not in known
+        async for item, obj in labelled(api, operator.namespace, COMPARED_KINDS)
+        if (item.resource, item.namespace, item.name) not in known and not label_of(obj, SHARD_LABEL)
     ]
     if not left:
         return []

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from kaiwo.cli.failures import USAGE, Failure
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from kaiwo.install.monitoring_options import MonitoringOptions
     from kaiwo.install.pod_options import PodOptions
@@ -66,6 +66,36 @@ def installation_options(
         scheduler_image or SCHEDULER_IMAGE,
         tuple(watched),
     )
+
+
+def shard_option(shard: str | None, parts: Collection[str], *, watched: bool, webhooks: bool) -> str:
+    """Which of several operators is rendered; empty for the only one.
+
+    Args:
+        shard: what was given.
+        parts: that are rendered.
+        watched: whether namespaces were chosen by name.
+        webhooks: whether webhooks are rendered.
+
+    Raises:
+        Failure: the name is none, or other options do not go with it.
+    """
+    from kaiwo.api.name_rules import PLAIN
+    from kaiwo.engine.shard import MAIN
+
+    if not shard:
+        return ""
+    if problem := PLAIN.problem(shard):
+        raise Failure(f"--shard: {problem}", "give main, or the value of a label", code=USAGE)
+    if watched:
+        raise Failure("--shard and --watch-namespace exclude each other", "leave one of them out", code=USAGE)
+    if shard != MAIN and (set(parts) != {"operator"} or webhooks):
+        raise Failure(
+            f"--shard {shard}: all but the Deployment, and the webhooks, come with the shard {MAIN}",
+            f"kaiwo manifests operator --shard {shard}, without --webhooks",
+            code=USAGE,
+        )
+    return shard
 
 
 def allowed_plugins(file: str, plugins: Plugins) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import signal
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kaiwo.cli import kit
@@ -239,7 +239,7 @@ def _plan(
         anew: leave out what exists of the workload.
     """
     from kaiwo.api.workload import Workload
-    from kaiwo.cli.cluster_context import ExistingObjects, read_existing
+    from kaiwo.cli.cluster_context import ExistingObjects, read_existing, read_namespace_defaults
     from kaiwo.cli.output.download_lines import downloads
     from kaiwo.cli.pod_references import missing_objects
     from kaiwo.workload.backend_selection import select_backend
@@ -258,6 +258,9 @@ def _plan(
         # With its status but without its child it would look as if the child was lost.
         stored = {key: value for key, value in stored.items() if key != "status"}
         workload = Workload.from_object(stored)
+    if cluster is not None and plugins.namespace_defaults:
+        defaults = read_namespace_defaults(cluster, workload.namespace, plugins)
+        exists = replace(exists, namespace_defaults=defaults)
     outcome = plan_object(stored, registry, found.facts(workload, plugins, exists))
     rendered = [(dict(r.child), dict(r.origins)) for r in outcome.rendered]
     known = {object_key(obj) for obj, _ in rendered}

@@ -78,6 +78,7 @@ def _declares(plugin: LoadedPlugin) -> dict[str, list[str]]:
         "controllers": [controller.name for controller in plugin.controllers],
         "kinds": [str(kind.resource) for controller in plugin.controllers for kind in controller.kinds],
         "podContributions": [contribution.name for contribution in plugin.contributions],
+        "namespaceDefaults": [defaults.name for defaults in plugin.namespace_defaults],
         "diagnosisRules": [rule.name for rule in plugin.diagnosis_rules],
         "commands": [command.name for command in plugin.commands],
         "lifecycles": [lifecycle.name for lifecycle in plugin.lifecycles],

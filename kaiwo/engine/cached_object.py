@@ -162,7 +162,7 @@ class CachedObject:
         obj: Object = _decode(self.clean())
         return obj
 
-    def part(self, *path: str) -> Any:
+    def part(self, *path: str, _shape: Any = Any) -> Any:
         """The value at a path of keys, None when absent; reads only as much JSON as it must.
 
         Raises:
@@ -172,7 +172,7 @@ class CachedObject:
             raise self._error()
         as_it_came = not self._cleaned and self._decoder.keeps(path)
         try:
-            value = _part_decoder(path)(self._body if as_it_came else self.clean())
+            value = _part_decoder(path, _shape)(self._body if as_it_came else self.clean())
         except msgspec.ValidationError:  # the path leads through something that is no map
             return None
         for _ in path:
@@ -180,6 +180,17 @@ class CachedObject:
                 return None
             value = value.value
         return value
+
+    def members(self, *path: str) -> Mapping[str, msgspec.Raw]:
+        """The members of the map at a path of keys, each as its JSON; empty when it is absent or no map.
+
+        Two versions of an object can be compared by them, without decoding what is the same in both.
+
+        Raises:
+            UndecodableObject: the path leads into a member that cannot be decoded.
+        """
+        value = self.part(*path, _shape=dict[str, msgspec.Raw])
+        return value if value is not None else _NO_MEMBERS
 
     def readable_part(self, *path: str) -> Any:
         """The value at a path of keys, None when absent or in a member that cannot be decoded."""
@@ -226,6 +237,7 @@ _CLEANED = frozenset({("metadata",), ("metadata", "managedFields"), ("apiVersion
 """What is otherwise in the JSON as it came: items of a list carry no apiVersion and kind."""
 
 _NOTHING: dict[str, str] = {}
+_NO_MEMBERS: dict[str, msgspec.Raw] = {}
 
 
 class _Meta(msgspec.Struct, gc=False):
@@ -361,9 +373,8 @@ def prune(value: Any, kept: Tree) -> Any:
 
 
 @lru_cache(maxsize=256)
-def _part_decoder(path: Path) -> Callable[[bytes], Any]:
+def _part_decoder(path: Path, shape: Any) -> Callable[[bytes], Any]:
     """A decoder that reads one path and skips over the rest, as nested one-field structs."""
-    shape: Any = Any
     for key in reversed(path):
         shape = msgspec.defstruct("Part", [("value", shape | None, None)], rename={"value": key}, gc=False)
     return msgspec.json.Decoder(shape).decode

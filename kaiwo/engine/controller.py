@@ -7,7 +7,7 @@ import logging
 import math
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kaiwo.engine.cached_object import Projection
 from kaiwo.engine.errors import EngineError, NotLeading
@@ -17,11 +17,12 @@ from kaiwo.engine.turns import SLICE
 from kaiwo.engine.workqueue import LOW, Key, WorkQueue
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 
     from kaiwo.engine.errors import WriteCause
     from kaiwo.engine.metrics import Metrics
     from kaiwo.engine.resource import Resource
+    from kaiwo.engine.shard import Shard
     from kaiwo.engine.store import Cache
 
 _log = logging.getLogger(__name__)
@@ -45,6 +46,8 @@ class Watch:
             reconciled together; infinity for a change that needs none. None reconciles each change at once.
         required: whether the controller does not start before it may list the kind. One that starts without
             must ask `Manager.unreadable`: nothing is known of these kinds.
+        own_writes: whether a write by the reconciliation of a key is a change that concerns this key. False
+            for a reconciler that plans again from each answer until nothing is left to write.
     """
 
     resource: Resource
@@ -54,6 +57,7 @@ class Watch:
     label_selector: str | None = None
     delay: Callable[[CacheEvent], float] | None = None
     required: bool = True
+    own_writes: bool = True
 
 
 class Controller:
@@ -63,6 +67,7 @@ class Controller:
         name: in logs and metrics.
         watches: what it reads.
         queue: its keys.
+        shard: the namespaces whose keys are reconciled in this process, None for all.
     """
 
     def __init__(
@@ -96,12 +101,14 @@ class Controller:
         self._kind = kind or name
         self.watches = tuple(watches)
         self.queue = WorkQueue()
+        self.shard: Shard | None = None
         self._reconcile = reconcile
         self._workers = workers
         self._timeout = timeout
         self._on_error = on_error
         self._initial = initial
         self._running = False
+        self._worked_on: dict[asyncio.Task[Any] | None, Key] = {}  # by the worker's task
         self._held: dict[WriteCause, dict[Key, None]] = {}
         self._metrics: Metrics | None = None
 
@@ -124,7 +131,13 @@ class Controller:
         """The function to subscribe for a watch."""
 
         def handle(event: CacheEvent) -> None:
+            namespace = event.latest.namespace
+            if self.shard is not None and namespace and not self.shard.serves(namespace):
+                return
             keys = self._keys(watch, event) if self._running else ()
+            if event.own and not watch.own_writes:
+                writing = self._worked_on.get(asyncio.current_task())
+                keys = tuple(key for key in keys if key != writing)
             if keys:
                 delay = watch.delay(event) if watch.delay is not None else 0.0
                 for key in keys if delay < math.inf else ():
@@ -173,25 +186,44 @@ class Controller:
                 worker.cancel()
             await asyncio.gather(*workers, return_exceptions=True)
 
+    def resume(self, cache: Cache, namespaces: Collection[str]) -> None:
+        """Reconcile everything cached of namespaces that this process begins with; nothing before `run`."""
+        if not self._running:
+            return
+        for key in self._initial() if self._initial is not None else ():
+            if key.namespace in namespaces:
+                self.queue.add(key)
+        for key in self._cached(cache):
+            if key.namespace in namespaces:
+                self.queue.add(key, LOW)
+
     def _cached(self, cache: Cache) -> Iterator[Key]:
+        shard = self.shard
         for watch in self.watches:
             for obj in cache.list(watch.resource) if watch.keys is not None else ():
-                yield from self._keys(watch, CacheEvent("ADDED", watch.resource, None, obj))
+                if shard is None or not obj.namespace or shard.serves(obj.namespace):
+                    yield from self._keys(watch, CacheEvent("ADDED", watch.resource, None, obj))
 
     def _close(self) -> None:
         self._running = False
         self.queue.shut_down()
 
     async def _work(self) -> None:
-        queue = self.queue
+        queue, task = self.queue, asyncio.current_task()
         loop_began = time.monotonic()
         while True:
             key = await queue.get()
             if key is None:
                 return
+            if self.shard is not None and not self.shard.serves(key.namespace):
+                queue.forget(key)
+                queue.done(key)
+                continue
+            self._worked_on[task] = key
             try:
                 ended = await self._one(key)
             finally:
+                del self._worked_on[task]
                 queue.done(key)
                 SUBJECT.set(None)
             if ended - loop_began > SLICE:

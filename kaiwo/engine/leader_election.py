@@ -20,7 +20,7 @@ from kaiwo.engine.resource import LEASE
 from kaiwo.engine.timestamps import parse_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from kaiwo.engine.client import Client
     from kaiwo.engine.resource import Object
@@ -62,6 +62,7 @@ class LeaderElector:
         renew_deadline: float = 7.0,
         retry_period: float = 2.0,
         clock: Callable[[], float] = boottime,
+        annotations: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         """Prepare; nothing is sent yet.
 
@@ -76,6 +77,7 @@ class LeaderElector:
                 `duration` is for requests that are under way.
             retry_period: seconds between two renewals, and between two tries to acquire.
             clock: seconds; must run on while the process is frozen or the machine suspended.
+            annotations: what the Lease gets with each acquisition and renewal.
 
         Raises:
             ValueError: unless duration > renew_deadline > retry_period > 0.
@@ -96,6 +98,7 @@ class LeaderElector:
         self._renew_deadline = renew_deadline
         self._retry_period = retry_period
         self._clock = clock
+        self._annotations = annotations
         self._renewed: float | None = None  # when the last successful request was sent, by our clock
         self._seen: Object = {}  # the spec as last seen, and since when unchanged
         self._seen_at = 0.0
@@ -202,6 +205,8 @@ class LeaderElector:
             try:
                 lease = await self._client.get(LEASE, self._namespace, self._name, urgent=True)
             except NotFound:
+                if not self._free(self._seen):
+                    return False  # deleted, while its holder may still write
                 self._remember(await self._client.create(LEASE, self._new(), urgent=True))
                 return True
         spec: Object = lease.get("spec") or {}
@@ -224,6 +229,10 @@ class LeaderElector:
             }
         else:
             return False
+        if annotations := self._annotations():
+            metadata = lease["metadata"]
+            kept = {**(metadata.get("annotations") or {}), **annotations}
+            lease = {**lease, "metadata": {**metadata, "annotations": kept}}
         self._remember(await self._client.replace(LEASE, lease, urgent=True))
         return True
 
@@ -251,10 +260,15 @@ class LeaderElector:
 
     def _new(self) -> Object:
         now = _now()
+        annotations = self._annotations()
         return {
             "apiVersion": LEASE.api_version,
             "kind": LEASE.kind,
-            "metadata": {"name": self._name, "namespace": self._namespace},
+            "metadata": {
+                "name": self._name,
+                "namespace": self._namespace,
+                **({"annotations": dict(annotations)} if annotations else {}),
+            },
             "spec": {
                 "holderIdentity": self.identity,
                 "leaseDurationSeconds": round(self._duration),

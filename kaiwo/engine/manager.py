@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from kaiwo.engine.leader_election import LeaderElector
     from kaiwo.engine.lease_thread import LeaseThread
     from kaiwo.engine.resource import Resource
+    from kaiwo.engine.shard import Shard
 
 _log = logging.getLogger(__name__)
 
@@ -45,6 +46,7 @@ class Manager:
         conditions: the configuration objects whose conditions are shown as metrics.
         leader_elector: None to lead at once (a single process on a developer's machine).
         turns: for what computes long in a reconciliation.
+        shard: the namespaces that this process reconciles, None for all; set before `run`.
     """
 
     def __init__(
@@ -90,6 +92,7 @@ class Manager:
         )
         self.metrics.registry.register(self.conditions)
         self.turns = Turns()
+        self.shard: Shard | None = None
         self.leader_elector = leader_elector
         self._stall = stall
         self._grace = grace
@@ -240,10 +243,13 @@ class Manager:
         async with asyncio.TaskGroup() as group:
             done = asyncio.Event()
             recorder = group.create_task(self.event_recorder.run(done))
+            sharding = group.create_task(self.shard.run()) if self.shard is not None else None
             controllers = [group.create_task(self._start(c, stop)) for c in self._controllers]
             await stop.wait()
             if controllers:
                 await asyncio.wait(controllers)
+            if sharding is not None:
+                sharding.cancel()
             done.set()
             await recorder
 

@@ -42,6 +42,7 @@ class CacheEvent:
         new: the object now, None for a deleted one.
         witnessed: False for a deletion that was only inferred: a new list lacks the object, or another
             object has its name.
+        own: whether it came with the answer to a write of this process, and not from a list or a watch.
     """
 
     type: Literal["ADDED", "MODIFIED", "DELETED"]
@@ -49,6 +50,7 @@ class CacheEvent:
     old: CachedObject | None
     new: CachedObject | None
     witnessed: bool = True
+    own: bool = False
 
     @property
     def latest(self) -> CachedObject:
@@ -167,6 +169,7 @@ class Store:
         self._objects: dict[_NameKey, CachedObject] = {}
         self._owned = Index()
         self._labelled = {label: Index() for label in projection.labels}
+        self._by_namespace: dict[str, dict[str, CachedObject]] | None = None  # made by the first question
 
     def __len__(self) -> int:
         """Number of objects."""
@@ -182,9 +185,22 @@ class Store:
         wanted = set(self.namespaces or ("",))
         return bool(self._listed) and wanted <= self._listed | self.unreadable
 
+    @property
+    def version(self) -> int:
+        """The resourceVersion up to which everything was seen, where all namespaces are watched at once."""
+        return self._versions.get("", 0)
+
     def get(self, namespace: str, name: str) -> CachedObject | None:
         """One object, None when there is none."""
         return self._objects.get((namespace, name))
+
+    def in_namespace(self, namespace: str) -> builtins.list[CachedObject]:
+        """All objects of one namespace."""
+        if self._by_namespace is None:
+            self._by_namespace = {}
+            for obj in self._objects.values():
+                self._by_namespace.setdefault(obj.namespace, {})[obj.name] = obj
+        return list(self._by_namespace.get(namespace, {}).values())
 
     def owned_by(self, uid: str) -> builtins.list[CachedObject]:
         """Objects with an owner reference to that uid."""
@@ -222,6 +238,9 @@ class Store:
             if restored or (obj.key not in listed and obj.version <= number):
                 self._remove(obj)
         for obj in listed.values():
+            newer = self._objects.get(obj.key)
+            if newer is not None and obj.version < newer.version <= number:
+                self._remove(newer)  # restored too; what was written since hides it in the list's version
             self._put(obj)
 
     def observe(self, type_: str, obj: CachedObject) -> None:
@@ -248,9 +267,9 @@ class Store:
         scope = obj.namespace if self.namespaces else ""
         newer = scope in self._listed and obj.version > self._versions[scope]
         if newer and self.selector.matches(obj.labels):
-            self._put(obj)
+            self._put(obj, own=True)
 
-    def _put(self, obj: CachedObject) -> None:
+    def _put(self, obj: CachedObject, *, own: bool = False) -> None:
         key = obj.key
         old = self._objects.get(key)
         if self.keeps is not None and not self.keeps(obj):
@@ -266,7 +285,7 @@ class Store:
                 old = None
         self._objects[key] = obj
         self._index(old, obj)
-        self._publish(CacheEvent("MODIFIED" if old else "ADDED", self.resource, old, obj))
+        self._publish(CacheEvent("MODIFIED" if old else "ADDED", self.resource, old, obj, own=own))
 
     def _remove(self, known: CachedObject, last: CachedObject | None = None) -> None:
         del self._objects[known.key]
@@ -281,6 +300,7 @@ class Store:
                 _log.exception("a subscriber of %s failed at %s %r", self.resource, event.type, event.latest)
 
     def _index(self, old: CachedObject | None, new: CachedObject | None) -> None:
+        self._index_namespace(old, new)
         if old is not None:
             for owner in old.owners:
                 self._owned.remove(owner.uid, old)
@@ -294,6 +314,17 @@ class Store:
                 index.remove(before, old)
             if new is not None and after is not None:
                 index.add(after, new)
+
+    def _index_namespace(self, old: CachedObject | None, new: CachedObject | None) -> None:
+        if self._by_namespace is None:
+            return
+        if new is not None:
+            self._by_namespace.setdefault(new.namespace, {})[new.name] = new
+        elif old is not None:
+            others = self._by_namespace.get(old.namespace, {})
+            others.pop(old.name, None)
+            if not others:
+                self._by_namespace.pop(old.namespace, None)
 
 
 class Cache:
@@ -374,9 +405,8 @@ class Cache:
     def list(self, resource: Resource, namespace: str | None = None) -> Iterator[CachedObject]:
         """All objects of a kind, or those of one namespace."""
         store = self._stores.get(resource)
-        for obj in store or ():
-            if namespace is None or obj.namespace == namespace:
-                yield obj
+        if store is not None:
+            yield from store if namespace is None else store.in_namespace(namespace)
 
     def owned_by(self, uid: str, resource: Resource | None = None) -> builtins.list[CachedObject]:
         """Objects with an owner reference to a uid, of one kind or of all."""

@@ -110,6 +110,10 @@ class WorkQueue:
         """Keys being worked on."""
         return len(self._active)
 
+    def is_busy(self, namespace: str) -> bool:
+        """Whether a key of a namespace is being worked on."""
+        return namespace in self._busy
+
     def failures(self, key: Key) -> int:
         """Failures of a key since it was last forgotten."""
         return self._failures.get(key, 0)
@@ -143,6 +147,10 @@ class WorkQueue:
         heapq.heappush(self._timeline, (due, key))
         if self._timeline[0][1] == key:
             self._set_timer()
+
+    def drop_delayed(self, key: Key) -> None:
+        """Forget that a key was to be added later."""
+        self._delayed.pop(key, None)
 
     def retry(self, key: Key) -> float:
         """Note a failure and reconcile again after the key's back-off; returns the seconds.

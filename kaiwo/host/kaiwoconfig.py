@@ -24,6 +24,7 @@ from kaiwo.host.config_warnings import WARNINGS, warning_conditions
 from kaiwo.host.crd_check import crds_condition
 from kaiwo.host.metrics.definitions import CONFIG_RECREATED
 from kaiwo.host.rights_condition import RIGHTS, rights_condition
+from kaiwo.host.sharding import SHARDS_SERVED
 from kaiwo.plugin.settings import read_settings
 from kaiwo.workload.json_access import lenient_maps
 
@@ -56,7 +57,7 @@ RECREATED = "Recreated"
 WEBHOOKS_SERVED = "WebhooksServed"
 RESOURCE_MONITORED = "ResourceMonitored"
 HISTORY_KEPT = "HistoryKept"
-_OF_INSTALLATION = (RIGHTS, RECREATED, HISTORY_KEPT, WEBHOOKS_SERVED, RESOURCE_MONITORED)
+_OF_INSTALLATION = (RIGHTS, RECREATED, HISTORY_KEPT, WEBHOOKS_SERVED, RESOURCE_MONITORED, SHARDS_SERVED)
 """Conditions that tell of the rights, the namespace, the webhooks and the metrics of one installation."""
 
 _OF_CONFIG = ("Ready", "CRDsCurrent", GPU_NODES_TAINTED, *WARNINGS)
@@ -161,6 +162,7 @@ class ConfigController:
         facts: Callable[[str], ConfigFacts],
         webhooks: Callable[[int], Condition | None] = lambda _: None,
         monitoring: Callable[[int], Condition | None] = lambda _: None,
+        sharding: Callable[[int], Condition | None] = lambda _: None,
         one_of_several: str = "",
     ) -> None:
         """Prepare; `controller` is what the manager runs.
@@ -175,6 +177,7 @@ class ConfigController:
             facts: reads what the values refer to, for a name of the default queue.
             webhooks: the condition of the webhooks for a generation, None where none are served.
             monitoring: likewise of resource monitoring.
+            sharding: likewise of namespaces that no operator serves.
             one_of_several: the namespace of an installation that may have others beside it in the cluster,
                 which share the KaiwoConfig. It is in the types of the conditions that differ among them:
                 two operators must not write one condition back and forth. Empty for the only installation.
@@ -182,7 +185,7 @@ class ConfigController:
         prefix = f"{one_of_several}/" if one_of_several else ""
         self._types = {type_: prefix + type_ for type_ in _OF_INSTALLATION}
         self._own_conditions = (*_OF_CONFIG, *self._types.values())
-        self._others = {WEBHOOKS_SERVED: webhooks, RESOURCE_MONITORED: monitoring}
+        self._others = {WEBHOOKS_SERVED: webhooks, RESOURCE_MONITORED: monitoring, SHARDS_SERVED: sharding}
         self._repeated = RepeatedReport(f"KaiwoConfig {SINGLETON}")
         self._manager = manager
         self._live = live

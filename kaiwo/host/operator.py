@@ -40,6 +40,7 @@ from kaiwo.host.cluster_facts import (
 from kaiwo.host.config_facts import ConfigFactsReader
 from kaiwo.host.config_history import ConfigHistory
 from kaiwo.host.crd_check import CrdCheck
+from kaiwo.host.ending.beneficiaries import Beneficiaries
 from kaiwo.host.ending.endings import Endings
 from kaiwo.host.ending.preemption import Preemption
 from kaiwo.host.kaiwoconfig import ConfigController, LiveConfig
@@ -51,6 +52,7 @@ from kaiwo.host.monitoring.feed import SampleFeed
 from kaiwo.host.monitoring.service import Monitoring
 from kaiwo.host.plugin_timeout import TimeLimit, guarded_registry
 from kaiwo.host.server import ProbeServer
+from kaiwo.host.sharding import Sharding
 from kaiwo.host.transitions import Listeners
 from kaiwo.host.workload.adoption import adoption_controllers
 from kaiwo.host.workload.reconciler import WorkloadReconciler
@@ -108,6 +110,7 @@ class Operator:
             connection, user_agent=f"kaiwo-operator/{version('kaiwo')}", metrics=self._metrics
         )
         self._namespace = settings.namespace or connection.namespace
+        self._sharding = Sharding(settings)
         self._lease = self._lease_thread(self._namespace, identity) if settings.leader_election else None
         self._manager = Manager(
             self._client,
@@ -129,10 +132,14 @@ class Operator:
             user_agent=f"kaiwo-operator/{version('kaiwo')}",
             metrics=self._metrics,
         )
-        return LeaseThread(LeaderElector(client, namespace, settings.lease_name, identity), client)
+        elector = LeaderElector(
+            client, namespace, self._sharding.lease, identity, annotations=self._sharding.annotations
+        )
+        return LeaseThread(elector, client)
 
     def _wire(self) -> None:
         manager, settings, plugins = self._manager, self._settings, self._plugins
+        self._sharding.attach(manager, self._namespace)
         if self._registry.vendors:  # only vendors have the right to read nodes
             manager.watch(Watch(NODE, projection=NODE_PROJECTION))
         manager.watch(Watch(PRIORITY_CLASS, projection=PRIORITY_CLASS_PROJECTION))
@@ -149,11 +156,14 @@ class Operator:
         self._config.on_settings_change(self._lifecycles.settings_changed)
         manager.before_controllers(KAIWO_CONFIG, self._lifecycles.start)
         manager.conditions.add(KAIWO_CONFIG, SINGLETON)
+        for declared in self._registry.namespace_defaults:
+            manager.watch(Watch(declared.kind, namespaces=settings.watch_namespace))
         self._monitoring = Monitoring.of(settings, manager, self._registry.vendors)
+        beneficiaries = Beneficiaries(manager.cache)
         reader = SnapshotReader(
             manager.cache, cluster, self._config, self._registry,
             served=self._served, settings_of=self._plugin_settings,
-            uses=self._monitoring.uses if self._monitoring else None,
+            uses=self._monitoring.uses if self._monitoring else None, beneficiaries=beneficiaries,
         )  # fmt: skip
         facts = ConfigFactsReader(
             manager.cache, cluster, plugins, self._registry,
@@ -165,24 +175,30 @@ class Operator:
             now=lambda: datetime.now(UTC), crd_report=CrdCheck(self._client, plugins).report,
             history=ConfigHistory(self._client, self._namespace, MANAGER), facts=facts.read,
             webhooks=lambda generation: self._webhooks.condition(generation) if self._webhooks else None,
-            monitoring=self._monitored,
+            monitoring=self._monitored, sharding=self._sharding.condition,
             one_of_several=self._namespace if settings.watch_namespace else "",
         )  # fmt: skip
-        manager.add(config.controller)
+        if self._sharding.whole:
+            manager.add(config.controller)
+        self._sharding.on_change(config.on_facts_change)
         self._webhooks = self._serve_webhooks(reader, config.on_facts_change) if settings.webhooks else None
         cluster.on_change(config.on_facts_change)
         self._add_workloads(reader, cluster)
+        for workloads in self._workloads:
+            if workloads.kind == "KaiwoJob":
+                beneficiaries.follow(workloads.controller.enqueue)
         self._statistics = WorkloadMetrics(
             self._metrics.registry, manager.cache, plugins,
-            leading=lambda: manager.leading, gpu_labels=settings.metrics_gpu_labels,
+            leading=lambda: manager.leading and self._sharding.whole, gpu_labels=settings.metrics_gpu_labels,
         )  # fmt: skip
         self._add_endings(reader, cluster, config)
         for controller in adoption_controllers(
             manager, self._registry,
             namespaces=settings.watch_namespace, excluded={SYSTEM_NAMESPACE, settings.namespace},
         ):  # fmt: skip
-            manager.add(controller)
-        self._build_plugin_controllers()
+            manager.add(self._sharding.limit(controller))
+        if self._sharding.whole:
+            self._build_plugin_controllers()
         for queue_kind in facts.queue_kinds:
             manager.cache.subscribe(queue_kind, config.on_queue_change)
 
@@ -195,7 +211,7 @@ class Operator:
                 on_transition=self._transition, planning=self._limit.planning, workers=settings.workers,
                 namespaces=settings.watch_namespace,
             )  # fmt: skip
-            manager.add(workloads.controller)
+            manager.add(self._sharding.limit(workloads.controller))
             self._workloads.append(workloads)
             for source in (cluster, self._config, self._served):
                 source.on_change(workloads.requeue_waiting)
@@ -219,6 +235,7 @@ class Operator:
                 config=lambda: self._config.current, pod_owners=reader.pod_owners, endings=self._endings,
                 requeue={one.kind: one.controller.enqueue for one in self._workloads},
                 unled=self._unled, on_change=config.on_facts_change, feed=self._feed,
+                serves=self._sharding.serves,
             )  # fmt: skip
         self._preemption = Preemption(
             manager, self._registry, self._endings,
@@ -308,8 +325,10 @@ class Operator:
                     "serving probes and metrics on http://%s:%d", f"[{host}]" if ":" in host else host, port
                 )
                 side.append(asyncio.create_task(self._served.run(), name="served kinds"))
-                record = GpuTimeRecord(self._manager, self._statistics.gpu_time, self._namespace, MANAGER)
-                side.append(asyncio.create_task(record.run(), name="GPU time"))
+                if self._sharding.whole:
+                    record = GpuTimeRecord(self._manager, self._statistics.gpu_time, self._namespace, MANAGER)
+                    side.append(asyncio.create_task(record.run(), name="GPU time"))
+                    side.append(asyncio.create_task(self._sharding.run(self._manager), name="shards"))
                 await import_backends(self._plugins.backends)
                 if self._webhooks is not None:
                     self._webhooks.start()
@@ -317,7 +336,8 @@ class Operator:
                 if self._monitoring is not None:
                     side.append(asyncio.create_task(self._monitoring.run(), name="monitoring"))
                 side.append(asyncio.create_task(self._feed.run(), name="GPU samples"))
-                self._preemption.start()
+                if self._sharding.whole:
+                    self._preemption.start()
                 await self._manager.run(stop)
                 await self._lifecycles.stop()
             finally:

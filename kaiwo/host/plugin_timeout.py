@@ -212,6 +212,7 @@ def guarded_registry(plugins: Plugins, limit: TimeLimit) -> Registry:
         if plain.queue
         else None,
         contributions=each(plain.contributions, "contribute"),
+        namespace_defaults=each(plain.namespace_defaults, "read"),
         sources=tuple(_limited_source(source, limit, owners[id(source)]) for source in plain.sources),
         diagnosis=each(plain.diagnosis, "diagnose"),
     )

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from kaiwo.api.config_names import WATCH_VARIABLE
+from kaiwo.api.config_names import SHARD_VARIABLE, WATCH_VARIABLE
 from kaiwo.api.duration import InvalidDuration, parse_duration
 from kaiwo.api.installation import OPERATOR
 from kaiwo.api.scalars import DNS_LABEL, PATTERN_WORDS, SUBDOMAIN
@@ -254,6 +254,14 @@ class Settings:
         "the only namespaces whose workloads are reconciled, comma-separated (default: all)",
         default=(),
     )
+    shard: str = _setting(
+        "shard",
+        SHARD_VARIABLE,
+        _namespace,
+        "which of several operators in a cluster this is: main, or the value of the label "
+        "kaiwo.silogen.ai/shard of its namespaces (default: the only one)",
+        default="",
+    )
     metrics_address: tuple[str, int] = _setting(
         "metricsAddress",
         "KAIWO_METRICS_ADDRESS",
@@ -379,6 +387,7 @@ def load(
             "set the metrics endpoint, or turn monitoring off"
         )
     problems += _without_webhooks(values)
+    problems += _against_shards(values)
     if problems:
         raise SettingsError(problems)
     return Settings(**values)
@@ -393,6 +402,21 @@ def _without_webhooks(values: Mapping[str, Any]) -> list[str]:
     found = ["ENFORCE_KAIWO_ON_GPU_WORKLOADS is true"] if enforced else []
     found += [f"KAIWO_IDENTITY is {identity}"] if identity != "off" else []
     return [f"{text} and KAIWO_WEBHOOKS is not true: turn the webhooks on" for text in found]
+
+
+def _against_shards(values: Mapping[str, Any]) -> list[str]:
+    """What is set and cannot be with a shard."""
+    if not values.get("shard"):
+        return []
+    text = f"KAIWO_SHARD is {values['shard']}"
+    found = []
+    if values.get("watch_namespace"):
+        found.append(f"{text} and KAIWO_WATCH_NAMESPACE is set: leave one of them out")
+    if values.get("leader_election") is False:
+        found.append(
+            f"{text} and KAIWO_LEADER_ELECTION is false: shards hand namespaces over by their Leases"
+        )
+    return found
 
 
 def _read(file: Path, problems: list[str]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from kaiwo.api.config_names import SHARD_LABEL
 from kaiwo.api.installation import head, labels
 from kaiwo.install.rendered_manifest import RenderedManifest
 
@@ -25,6 +26,7 @@ def deployment(
     replicas: int,
     volumes: list[Object] | None = None,
     annotations: dict[str, str] | None = None,
+    shard: str = "",
 ) -> list[RenderedManifest]:
     """A Deployment that meets the pod security standard "restricted", and its PodDisruptionBudget.
 
@@ -32,12 +34,13 @@ def deployment(
     one of them running.
 
     Args:
-        name: of Deployment and service account.
+        name: of Deployment, where it has no shard, and of the service account.
         namespace: of both.
         container: the only container, without its security context.
         replicas: number of pods; one of them leads.
         volumes: of the pod.
         annotations: of the pod; a changed annotation replaces the pod.
+        shard: makes a second Deployment of the same program, which no Service of the first one selects.
     """
     secured = container | {
         "securityContext": {
@@ -46,7 +49,8 @@ def deployment(
             "readOnlyRootFilesystem": True,
         }
     }
-    selected = {"app.kubernetes.io/name": name}
+    full, marks = (f"{name}-{shard}", {SHARD_LABEL: shard}) if shard else (name, {})
+    selected = {"app.kubernetes.io/name": full}
     pod: Object = {
         "serviceAccountName": name,
         "priorityClassName": PRIORITY_CLASS,
@@ -69,16 +73,18 @@ def deployment(
     }
     if volumes:
         pod["volumes"] = volumes
-    obj = head("apps/v1", "Deployment", name, app=name, installation=namespace, namespace=namespace)
-    metadata = {"labels": labels(name), **({"annotations": annotations} if annotations else {})}
+    obj = head("apps/v1", "Deployment", full, app=name, installation=namespace, namespace=namespace)
+    obj["metadata"]["labels"] |= marks
+    metadata = {"labels": {**labels(full), **marks}, **({"annotations": annotations} if annotations else {})}
     obj["spec"] = {
         "replicas": replicas,
         "selector": {"matchLabels": selected},
         "template": {"metadata": metadata, "spec": pod},
     }
     budget = head(
-        "policy/v1", "PodDisruptionBudget", name, app=name, installation=namespace, namespace=namespace
+        "policy/v1", "PodDisruptionBudget", full, app=name, installation=namespace, namespace=namespace
     )
+    budget["metadata"]["labels"] |= marks
     # Not minAvailable, which would hold up every drain where there is one pod.
     budget["spec"] = {"maxUnavailable": 1, "selector": {"matchLabels": selected}}
     return [RenderedManifest(budget), RenderedManifest(obj)]

@@ -32,6 +32,11 @@ WORKLOAD_RULES: Final[tuple[PolicyRule, ...]] = (
 )
 """Rights in the namespaces of workloads."""
 
+SHARD_RULES: Final[tuple[PolicyRule, ...]] = (
+    PolicyRule(("",), ("namespaces",), READ, "which shard a namespace belongs to"),
+)
+"""Rights to cluster-scoped resources where several operators share the namespaces."""
+
 CLUSTER_RULES: Final[tuple[PolicyRule, ...]] = (
     PolicyRule(
         (KAIWO_CONFIG.group,),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from kaiwo.api.installation import OPERATOR, head
+from kaiwo.api.config_names import SHARD_LABEL
+from kaiwo.api.installation import NAME, OPERATOR, head
 from kaiwo.install.rendered_manifest import RenderedManifest
 
 if TYPE_CHECKING:
@@ -38,17 +39,19 @@ def network_policies(
     """
     found = []
     for deployment in (one.obj for one in manifests if one.obj["kind"] == "Deployment"):
-        name = deployment["metadata"]["name"]
+        name, app = deployment["metadata"]["name"], deployment["metadata"]["labels"][NAME]
         containers = deployment["spec"]["template"]["spec"]["containers"]
         ports = [port["containerPort"] for container in containers for port in container["ports"]]
         policy = head(
             "networking.k8s.io/v1",
             "NetworkPolicy",
             name,
-            app=name,
+            app=app,
             installation=installation,
             namespace=installation,
         )
+        marks = deployment["metadata"]["labels"]
+        policy["metadata"]["labels"] |= {key: marks[key] for key in (SHARD_LABEL,) if key in marks}
         policy["spec"] = {
             "podSelector": deployment["spec"]["selector"],
             "policyTypes": ["Ingress", "Egress"],
@@ -56,7 +59,7 @@ def network_policies(
             "egress": [
                 {"ports": [_port(port) for port in api_server_ports]},
                 {"ports": [_port(_DNS, "UDP"), _port(_DNS)]},
-                *([{"ports": [_port(monitoring.port)]}] if monitoring and name == OPERATOR else []),
+                *([{"ports": [_port(monitoring.port)]}] if monitoring and app == OPERATOR else []),
             ],
         }
         found.append(RenderedManifest(policy))

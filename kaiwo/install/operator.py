@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kaiwo.api.config_names import WATCH_VARIABLE
+from kaiwo.api.config_names import SHARD_VARIABLE, WATCH_VARIABLE
 from kaiwo.api.installation import OPERATOR
+from kaiwo.engine.shard import MAIN
 from kaiwo.install.deployment import deployment, probe, resources
 from kaiwo.install.monitoring_options import monitoring_variables
 from kaiwo.install.webhooks import CERTIFICATES, PORT, PORT_NAME, webhook_variables
@@ -35,6 +36,7 @@ def operator_deployment(
     webhooks: WebhookOptions | None = None,
     allowed: Sequence[str] | None = None,
     monitoring: MonitoringOptions | None = None,
+    shard: str = "",
 ) -> list[RenderedManifest]:
     """The operator, with the list of plugins that its roles and the CRDs were rendered for.
 
@@ -47,6 +49,7 @@ def operator_deployment(
         webhooks: what the webhooks do; None for none.
         allowed: the plugins that may be imported, see `kaiwo.plugin.allow_list`; None for no such list.
         monitoring: where the use of GPUs is read; None for not at all.
+        shard: the namespaces that it serves, `MAIN` for those without the label; empty for the only operator.
     """
     container: Object = {
         "name": "operator",
@@ -71,6 +74,7 @@ def operator_deployment(
                 if workload_namespaces
                 else []
             ),
+            *([{"name": SHARD_VARIABLE, "value": shard}] if shard else []),
             *(webhook_variables(webhooks) if webhooks else []),
             *(monitoring_variables(monitoring) if monitoring else []),
         ],
@@ -86,7 +90,8 @@ def operator_deployment(
     if webhooks and webhooks.certificates:
         container["volumeMounts"] = [{"name": "certificates", "mountPath": CERTIFICATES, "readOnly": True}]
         volumes.append({"name": "certificates", "secret": {"secretName": webhooks.certificates}})
-    return deployment(OPERATOR, namespace, container, replicas=replicas, volumes=volumes)
+    other = shard if shard != MAIN else ""
+    return deployment(OPERATOR, namespace, container, replicas=replicas, volumes=volumes, shard=other)
 
 
 def operator_plugins(plugins: Plugins) -> list[str]:

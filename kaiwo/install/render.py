@@ -58,6 +58,7 @@ class InstallOptions:
         pods: what is the same in the pods of operator and scheduler.
         network_policy: whether NetworkPolicies limit what operator and scheduler reach, and who reaches them.
         allowed_plugins: the plugins that the operator may import; None for no such list.
+        shard: which of several operators is rendered; empty for the only one.
         monitoring: where the operator reads the use of GPUs; None for not at all.
         api_server_ports: ports at which the API server's processes listen, for NetworkPolicies.
     """
@@ -76,6 +77,7 @@ class InstallOptions:
     monitoring: MonitoringOptions | None = None
     api_server_ports: tuple[int, ...] = API_SERVER_PORTS
     allowed_plugins: tuple[str, ...] | None = None
+    shard: str = ""
 
 
 def render(parts: Iterable[Part], plugins: Plugins, installation: InstallOptions) -> list[RenderedManifest]:
@@ -91,8 +93,9 @@ def render(parts: Iterable[Part], plugins: Plugins, installation: InstallOptions
     found = [namespace(where, restricted=installation.restrict_namespace)] if chosen else []
     if "rbac" in chosen:
         found += operator_roles(
-            plugins, where, installation.workload_namespaces, installation.plugin_settings
-        )
+            plugins, where, installation.workload_namespaces, installation.plugin_settings,
+            sharded=bool(installation.shard),
+        )  # fmt: skip
         found += webhook_rights(where, webhooks) if webhooks else []
         found += write_policy(where, own_certificates=bool(webhooks and not webhooks.certificates))
         found += workload_policy(plugins.backends, where, installation.restricted)
@@ -107,6 +110,7 @@ def render(parts: Iterable[Part], plugins: Plugins, installation: InstallOptions
             webhooks=webhooks,
             allowed=installation.allowed_plugins,
             monitoring=installation.monitoring,
+            shard=installation.shard,
         )
         if webhooks:
             found += webhook_objects(plugins, where, installation.workload_namespaces, webhooks)

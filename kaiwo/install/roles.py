@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from kaiwo.api.installation import OPERATOR, head, installed_name
 from kaiwo.api.kaiwoconfig import GPU_TIME, HISTORY
-from kaiwo.install.host_rules import CLUSTER_RULES, WORKLOAD_RULES
+from kaiwo.install.host_rules import CLUSTER_RULES, SHARD_RULES, WORKLOAD_RULES
 from kaiwo.install.object_policy import object_policies
 from kaiwo.install.rendered_manifest import RenderedManifest
 from kaiwo.plugin.backends import Backend
@@ -36,6 +36,8 @@ def operator_roles(
     namespace: str,
     workload_namespaces: Sequence[str] = (),
     settings: Mapping[str, Mapping[str, Any]] | None = None,
+    *,
+    sharded: bool = False,
 ) -> list[RenderedManifest]:
     """Service account, roles, bindings, and the policies for what roles cannot express.
 
@@ -45,9 +47,10 @@ def operator_roles(
         workload_namespaces: the only namespaces in which it has rights to workloads and other namespaced
             objects; empty for all.
         settings: of plugins, by their names, as KaiwoConfig has them; the defaults for what is missing.
+        sharded: whether several operators share the namespaces.
     """
     everywhere = [
-        *((rule, "host") for rule in CLUSTER_RULES),
+        *((rule, "host") for rule in CLUSTER_RULES + (SHARD_RULES if sharded else ())),
         *declared(plugins, settings, namespaced=False),
     ]
     within = [
@@ -64,7 +67,7 @@ def operator_roles(
         service_account(OPERATOR, namespace),
         _role(cluster_role, everywhere),
         cluster_binding(cluster_name, role=cluster_name, account=OPERATOR, namespace=namespace),
-        _own_namespace(namespace),
+        _own_namespace(namespace, sharded=sharded),
         binding(OPERATOR, role=("Role", OPERATOR), account=OPERATOR, namespace=namespace),
         *limited,
         *limits,
@@ -156,9 +159,17 @@ def _order(verb: str) -> tuple[int, str]:
     return (_VERBS.index(verb) if verb in _VERBS else len(_VERBS), verb)
 
 
-def _own_namespace(namespace: str) -> RenderedManifest:
-    """The rights in the operator's own namespace: its Lease, and its two ConfigMaps."""
+def _own_namespace(namespace: str, *, sharded: bool) -> RenderedManifest:
+    """The rights in the operator's own namespace: its Lease, and its two ConfigMaps.
+
+    Shards read each other's Leases, and more shards need no other Role.
+    """
     lease = lease_role(OPERATOR, namespace)
+    if sharded:
+        rule = {**lease.obj["rules"][0], "verbs": ["get", "list", "create", "update"]}
+        lease = RenderedManifest(
+            lease.obj | {"rules": [rule]}, (("leader election, and the handover of namespaces",),)
+        )
     history = {
         "apiGroups": [""],
         "resources": ["configmaps"],

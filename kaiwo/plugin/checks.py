@@ -20,6 +20,7 @@ from kaiwo.plugin.controllers import CustomKind, ExtraController
 from kaiwo.plugin.diagnosis import DiagnosisRule
 from kaiwo.plugin.lazy import Lazy
 from kaiwo.plugin.lifecycle import Lifecycle, TransitionListener
+from kaiwo.plugin.namespace_defaults import NamespaceDefaults
 from kaiwo.plugin.queue_setup import QueueSetup
 from kaiwo.plugin.queues import QueueSystem
 from kaiwo.plugin.rbac import PolicyRule
@@ -250,6 +251,8 @@ def _check_source(where: str, item: Any) -> None:
     require(isinstance(item.description, str), f"{where}: description is not text")
     _check_reference(where, item, "downloader", optional=True)
     _check_callable(where, item, "secrets")
+    _check_tuple(where, item, "credentials", str)
+    require(isinstance(item.needs_credentials, bool), f"{where}: needs_credentials is not a boolean")
 
 
 def _check_vendor(where: str, item: GpuVendor) -> None:
@@ -305,6 +308,12 @@ def _check_contribution(where: str, item: PodContribution) -> None:
     _check_callable(where, item, "contribute")
 
 
+def _check_namespace_defaults(where: str, item: NamespaceDefaults) -> None:
+    require(isinstance(item.kind, Resource), f"{where}: kind is not a Resource")
+    require(item.kind.namespaced, f"{where}: kind {item.kind} has no namespaces")
+    _check_callable(where, item, "read")
+
+
 def _check_diagnosis_rule(where: str, item: DiagnosisRule) -> None:
     _check_callable(where, item, "diagnose")
 
@@ -329,6 +338,7 @@ _CHECKS: dict[type, Callable[..., None]] = {
     QueueSystem: _check_queue_system,
     ExtraController: _check_controller,
     PodContribution: _check_contribution,
+    NamespaceDefaults: _check_namespace_defaults,
     DiagnosisRule: _check_diagnosis_rule,
     Command: _check_command,
     Lifecycle: _check_lifecycle,

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 FIRST_PARTY = frozenset(
     {
+        "aim",
         "batch_job",
         "deployment",
         "gpu_amd",

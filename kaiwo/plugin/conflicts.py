@@ -162,6 +162,7 @@ def _names(plugin: LoadedPlugin) -> Iterator[str]:
     yield from (f"controller {controller.name}" for controller in plugin.controllers)
     yield from (f"kind {kind.resource}" for controller in plugin.controllers for kind in controller.kinds)
     yield from (f"pod contribution {contribution.name}" for contribution in plugin.contributions)
+    yield from (f"namespace defaults {defaults.name}" for defaults in plugin.namespace_defaults)
     yield from (f"diagnosis rule {rule.name}" for rule in plugin.diagnosis_rules)
     yield from (f"command {command.name}" for command in plugin.commands)
 

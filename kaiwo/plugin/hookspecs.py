@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from kaiwo.plugin.controllers import ExtraController
     from kaiwo.plugin.diagnosis import DiagnosisRule
     from kaiwo.plugin.lifecycle import Lifecycle, TransitionListener
+    from kaiwo.plugin.namespace_defaults import NamespaceDefaults
     from kaiwo.plugin.queues import QueueSystem
     from kaiwo.plugin.rendering import PodContribution
     from kaiwo.plugin.sources import DownloadSource
@@ -100,6 +101,15 @@ def kaiwo_pod_contributions() -> Sequence[PodContribution]:
     """Pure functions that add to every generated pod template (a sidecar, an environment variable).
 
     Example: ``return [PodContribution(name="proxy", contribute=add_proxy_env)]``.
+    """
+    raise AssertionError
+
+
+@hookspec
+def kaiwo_namespace_defaults() -> Sequence[NamespaceDefaults]:
+    """Kinds of objects with defaults for the workloads of their namespace: credentials, pull secrets.
+
+    Example: ``return [NamespaceDefaults(name="acme", kind=ACME_DEFAULTS, read=read_defaults, rules=RULES)]``.
     """
     raise AssertionError
 

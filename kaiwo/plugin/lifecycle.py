@@ -10,6 +10,8 @@ from kaiwo.plugin.declaration import Declaration
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from kaiwo.api.plugin_fields import WorkloadKind
+
 
 @dataclass(frozen=True, slots=True)
 class Lifecycle(Declaration):
@@ -36,7 +38,7 @@ class Transition:
     """A status change that was written to the API server.
 
     Attributes:
-        kind: ``KaiwoJob`` or ``KaiwoService``.
+        kind: its kind.
         namespace: the workload's namespace.
         name: the workload's name.
         uid: the workload's uid.
@@ -48,7 +50,7 @@ class Transition:
         user: ``spec.user`` of the workload, empty for none.
     """
 
-    kind: str
+    kind: WorkloadKind
     namespace: str
     name: str
     uid: str

@@ -29,6 +29,7 @@ from kaiwo.plugin.declaration import Declaration
 from kaiwo.plugin.diagnosis import DiagnosisRule
 from kaiwo.plugin.discovery import Candidate, installed_plugins
 from kaiwo.plugin.lifecycle import Lifecycle, TransitionListener
+from kaiwo.plugin.namespace_defaults import NamespaceDefaults
 from kaiwo.plugin.plugin_state import PluginState
 from kaiwo.plugin.queues import QueueSystem
 from kaiwo.plugin.registry import LoadedPlugin, Plugins
@@ -50,6 +51,7 @@ HOOKS: Mapping[str, tuple[str, type]] = {
     "kaiwo_queue_systems": ("queue_systems", QueueSystem),
     "kaiwo_controllers": ("controllers", ExtraController),
     "kaiwo_pod_contributions": ("contributions", PodContribution),
+    "kaiwo_namespace_defaults": ("namespace_defaults", NamespaceDefaults),
     "kaiwo_diagnosis_rules": ("diagnosis_rules", DiagnosisRule),
     "kaiwo_commands": ("commands", Command),
     "kaiwo_lifecycle": ("lifecycles", Lifecycle),

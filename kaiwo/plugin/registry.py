@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from kaiwo.plugin.controllers import ExtraController
     from kaiwo.plugin.diagnosis import DiagnosisRule
     from kaiwo.plugin.lifecycle import Lifecycle, TransitionListener
+    from kaiwo.plugin.namespace_defaults import NamespaceDefaults
     from kaiwo.plugin.plugin_state import PluginState
     from kaiwo.plugin.queues import QueueSystem
     from kaiwo.plugin.rbac import PolicyRule
@@ -47,6 +48,7 @@ class LoadedPlugin:
         queue_systems: queue systems.
         controllers: controllers of its own.
         contributions: contributions to pods.
+        namespace_defaults: kinds of defaults for namespaces.
         diagnosis_rules: diagnosis rules.
         commands: commands of the command line.
         lifecycles: what to run at start and stop.
@@ -63,6 +65,7 @@ class LoadedPlugin:
     queue_systems: tuple[QueueSystem, ...] = ()
     controllers: tuple[ExtraController, ...] = ()
     contributions: tuple[PodContribution, ...] = ()
+    namespace_defaults: tuple[NamespaceDefaults, ...] = ()
     diagnosis_rules: tuple[DiagnosisRule, ...] = ()
     commands: tuple[Command, ...] = ()
     lifecycles: tuple[Lifecycle, ...] = ()
@@ -77,6 +80,7 @@ class LoadedPlugin:
             *self.queue_systems,
             *self.controllers,
             *self.contributions,
+            *self.namespace_defaults,
             *self.diagnosis_rules,
             *self.commands,
             *self.lifecycles,
@@ -161,6 +165,11 @@ class Plugins:
     def contributions(self) -> tuple[PodContribution, ...]:
         """Pod contributions of all loaded plugins, in the order in which they are applied."""
         return tuple(contribution for plugin in self.loaded for contribution in plugin.contributions)
+
+    @property
+    def namespace_defaults(self) -> tuple[NamespaceDefaults, ...]:
+        """Kinds of defaults for namespaces of all loaded plugins, in the order in which they count."""
+        return tuple(defaults for plugin in self.loaded for defaults in plugin.namespace_defaults)
 
     @property
     def diagnosis_rules(self) -> tuple[DiagnosisRule, ...]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object, Resource
     from kaiwo.plugin.facts import Allocation, NodeFact
+    from kaiwo.plugin.namespace_defaults import SecretVariable
     from kaiwo.plugin.queues import QueueAssignment
     from kaiwo.plugin.vendors import GpuVendor
 
@@ -71,6 +72,8 @@ class Resolved:
         annotations: likewise.
         contributions: settings of pod contributions, by name of the plugin.
         taken: what the backend takes from KaiwoConfig (:attr:`kaiwo.plugin.backends.Backend.takes`), as text.
+        variables: environment variables from the defaults of the namespace.
+        image_pull_secrets: Secrets from these defaults, beside the workload's own.
     """
 
     allocation: Allocation
@@ -86,6 +89,8 @@ class Resolved:
     annotations: Mapping[str, str] = field(default_factory=dict)
     contributions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     taken: Mapping[str, str] = field(default_factory=dict)
+    variables: tuple[SecretVariable, ...] = ()
+    image_pull_secrets: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

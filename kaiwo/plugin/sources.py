@@ -109,6 +109,9 @@ class DownloadSource(Declaration):
         warnings: pure function: what of an item is ignored or probably not meant, with paths below the item
             (``commit``). It is given items that the model takes, and changes nothing about them.
         rules: what it needs of the cluster.
+        credentials: fields of an item that refer to Secrets with its credentials, in JSON names. An item that
+            gives none of them gets those of its namespace's defaults.
+        needs_credentials: whether an item is of no use without.
     """
 
     name: str
@@ -119,6 +122,12 @@ class DownloadSource(Declaration):
     secrets: SecretsOf = secret_references
     warnings: WarningsOf = no_warnings
     rules: tuple[PolicyRule, ...] = DOWNLOAD_RULES
+    credentials: tuple[str, ...] = ()
+    needs_credentials: bool = False
+
+    def gives_credentials(self, item: Mapping[str, Any]) -> bool:
+        """Whether an item names credentials of its own, or the source has no such fields."""
+        return not self.credentials or any(item.get(name) is not None for name in self.credentials)
 
     def item_error(self, item: Mapping[str, Any]) -> ValidationError | None:
         """Why the model does not accept an item as users write it; None where it does."""

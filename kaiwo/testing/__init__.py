@@ -6,9 +6,9 @@
 * :func:`render` gives what would be created for a workload as YAML, :func:`assert_golden` compares it with
   a file (``KAIWO_GOLDEN=write`` writes the file).
 * :func:`assert_backend_contract`, :func:`assert_source_contract`, :func:`assert_vendor_contract`,
-  :func:`assert_queue_contract`, :func:`assert_contribution_contract`, :func:`assert_rule_contract`,
-  :func:`assert_listener_contract`, :func:`assert_lifecycle_contract`, :func:`assert_command_contract` check
-  what the host relies on.
+  :func:`assert_queue_contract`, :func:`assert_contribution_contract`, :func:`assert_defaults_contract`,
+  :func:`assert_rule_contract`, :func:`assert_listener_contract`, :func:`assert_lifecycle_contract`,
+  :func:`assert_command_contract` check what the host relies on.
 * :func:`assert_matches_crd` checks an object against the schema of its kind.
 * :func:`download` runs the download program for items of a source.
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from kaiwo.testing.command_contract import assert_command_contract
     from kaiwo.testing.contribution_contract import assert_contribution_contract
     from kaiwo.testing.crd_schema import assert_matches_crd
+    from kaiwo.testing.defaults_contract import assert_defaults_contract
     from kaiwo.testing.downloading import download
     from kaiwo.testing.golden import assert_golden
     from kaiwo.testing.listener_contract import assert_lifecycle_contract, assert_listener_contract
@@ -44,6 +45,7 @@ __all__ = [
     "assert_backend_contract",
     "assert_command_contract",
     "assert_contribution_contract",
+    "assert_defaults_contract",
     "assert_golden",
     "assert_lifecycle_contract",
     "assert_listener_contract",
@@ -68,6 +70,7 @@ _MODULES = {
     "assert_backend_contract": "backend_contract",
     "assert_command_contract": "command_contract",
     "assert_contribution_contract": "contribution_contract",
+    "assert_defaults_contract": "defaults_contract",
     "assert_golden": "golden",
     "assert_lifecycle_contract": "listener_contract",
     "assert_listener_contract": "listener_contract",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import TYPE_CHECKING, Self
 
 from aiohttp import web
@@ -81,14 +82,18 @@ async def drip(request: web.Request) -> web.StreamResponse:
     """Send a byte now and then, for ever."""
     response = web.StreamResponse(headers={"Content-Type": TEXT})
     await response.prepare(request)
-    while True:
-        await response.write(b"#")
-        await asyncio.sleep(0.01)
+    with contextlib.suppress(ConnectionError):
+        while True:
+            await response.write(b"#")
+            await asyncio.sleep(0.01)
+    return response
 
 
 async def endless(request: web.Request) -> web.StreamResponse:
     """Send without an end, as fast as it goes."""
     response = web.StreamResponse(headers={"Content-Type": TEXT})
     await response.prepare(request)
-    while True:
-        await response.write(b"# no sample at all\n" * 50_000)
+    with contextlib.suppress(ConnectionError):
+        while True:
+            await response.write(b"# no sample at all\n" * 50_000)
+    return response

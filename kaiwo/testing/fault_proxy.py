@@ -312,7 +312,10 @@ class FaultProxy(Faults):
         path = request.path
         last = path.rsplit("/", 1)[-1]
         subresource = last if last in ("status", "scale", "log", "exec", "binding", "eviction") else ""
-        self.records.append(FaultRecord(method, path, request.query_string, subresource, code, injected))
+        caller = request.headers.get("Authorization", "").removeprefix("Bearer ")
+        self.records.append(
+            FaultRecord(method, path, request.query_string, subresource, code, injected, caller)
+        )
 
 
 def _status(code: int, message: str) -> Object:

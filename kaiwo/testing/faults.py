@@ -28,6 +28,7 @@ class FaultRecord:
         subresource: last part of the path if it names one (status, scale, log, ...), else empty.
         code: HTTP status of the answer, 0 when none was given.
         injected: whether the proxy answered (or kept silent) in place of the API server.
+        caller: the bearer token that the client sent; it tells clients of one proxy apart.
     """
 
     method: str
@@ -36,6 +37,7 @@ class FaultRecord:
     subresource: str
     code: int
     injected: bool
+    caller: str = ""
 
 
 @dataclass(slots=True)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
+    from kaiwo.api.plugin_fields import WorkloadKind
     from kaiwo.engine.resource import Object
 
 CHILD_UID = "22222222-2222-4333-8444-555555555555"
@@ -106,7 +107,7 @@ def transition(
     before: str = "RUNNING",
     reason: str = "Error",
     message: str = "container main of pod train-0 exited with 1",
-    kind: str = "KaiwoJob",
+    kind: WorkloadKind = "KaiwoJob",
     namespace: str = "default",
     name: str = "train",
     at: datetime = NOW,

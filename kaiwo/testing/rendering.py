@@ -13,6 +13,7 @@ from kaiwo.testing.builders import NOW
 from kaiwo.workload.gpus.nodes import expected_nodes, node_fact
 from kaiwo.workload.labels import RESOLVED
 from kaiwo.workload.model import Facts, Registry
+from kaiwo.workload.namespace_defaults import values_in_use
 from kaiwo.workload.plan import plan_object
 
 if TYPE_CHECKING:
@@ -37,7 +38,12 @@ _Dumper.add_representer(str, _text)
 
 
 def render(
-    workload: Object, plugins: Plugins, *, nodes: Sequence[Object] = (), config: Object | None = None
+    workload: Object,
+    plugins: Plugins,
+    *,
+    nodes: Sequence[Object] = (),
+    config: Object | None = None,
+    namespace_defaults: Sequence[Object] = (),
 ) -> str:
     """The objects that would be created for a workload, as YAML documents that are equal for equal input.
 
@@ -49,6 +55,7 @@ def render(
         plugins: loaded plugins, see :func:`kaiwo.testing.plugins`.
         nodes: Nodes of the cluster, see :func:`kaiwo.testing.node`.
         config: the KaiwoConfig; the documented defaults without one.
+        namespace_defaults: objects of the kinds of `NamespaceDefaults` in the workload's namespace.
 
     Raises:
         AssertionError: nothing would be created; with the workload's reason and message.
@@ -68,6 +75,10 @@ def render(
             *expected_nodes(resolved, plugins.vendors),
         ),
         settings=settings,
+        namespace_defaults=values_in_use(
+            (declared, [obj for obj in namespace_defaults if obj.get("kind") == declared.kind.kind])
+            for declared in plugins.namespace_defaults
+        ),
     )
     planned = plan_object(workload, Registry.of(plugins), facts)
     if not planned.rendered:

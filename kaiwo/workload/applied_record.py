@@ -14,6 +14,7 @@ import msgspec
 
 from kaiwo.api.workload_spec import DEFAULT_VENDOR
 from kaiwo.plugin.facts import Allocation
+from kaiwo.plugin.namespace_defaults import SecretVariable
 from kaiwo.plugin.queues import QueueAssignment
 from kaiwo.plugin.rendering import Resolved
 from kaiwo.workload.json_access import is_blank, lenient_map, value_at
@@ -240,6 +241,8 @@ class _ResolvedDocument(msgspec.Struct):
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     contributions: dict[str, dict[str, Any]] = {}
+    variables: tuple[SecretVariable, ...] = ()
+    image_pull_secrets: tuple[str, ...] = ()
 
 
 class _Document(msgspec.Struct):

@@ -11,6 +11,7 @@ from kaiwo.plugin.rendering import AllocationInput, Resolved
 from kaiwo.workload import missing_queue, plugin_calls
 from kaiwo.workload.gpus.allocation import missing_vendor
 from kaiwo.workload.metadata import copied
+from kaiwo.workload.namespace_defaults import unusable
 from kaiwo.workload.plans.diff import ALLOCATION_FIELDS
 from kaiwo.workload.storage.volumes import DATA, HF
 
@@ -69,6 +70,9 @@ def resolve(case: PlanContext, *, check_capacity: bool) -> tuple[Resolved, Queue
     allocation = split(case, check_capacity=check_capacity)
     if isinstance(allocation, Blocked):
         return allocation
+    defaults = case.facts.namespace_defaults
+    if defaults.problems and (waits := unusable(case.workload, case.registry, defaults)):
+        return waits
     queue: QueueAssignment | None = None
     if case.registry.queue is not None:
         answer = plugin_calls.assignment(
@@ -97,6 +101,8 @@ def resolve(case: PlanContext, *, check_capacity: bool) -> tuple[Resolved, Queue
         labels=copied(case.workload.labels),
         annotations=copied(case.workload.annotations),
         taken={name: str(getattr(config, name)) for name in case.backend.takes},
+        variables=defaults.variables,
+        image_pull_secrets=defaults.image_pull_secrets,
     )
     return resolved, queue
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from kaiwo.engine.resource import CONFIG_MAP, JOB, PERSISTENT_VOLUME_CLAIM
 from kaiwo.plugin.absent_plugins import absent_plugins
+from kaiwo.plugin.namespace_defaults import NO_DEFAULTS
 from kaiwo.workload.json_access import lenient_map
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from kaiwo.plugin.backends import Backend
     from kaiwo.plugin.diagnosis import DiagnosisRule
     from kaiwo.plugin.facts import Allocation, NodeFact
+    from kaiwo.plugin.namespace_defaults import DefaultValues, NamespaceDefaults
     from kaiwo.plugin.observation import Finding, Outcome
     from kaiwo.plugin.queues import QueueFacts, QueueSystem
     from kaiwo.plugin.registry import Plugins
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from kaiwo.plugin.sources import DownloadSource
     from kaiwo.plugin.vendors import GpuVendor
     from kaiwo.workload.download.progress import Progress
+    from kaiwo.workload.ending.record import BeneficiaryProgress, EndingRecord
     from kaiwo.workload.monitoring.history import GpuUse
     from kaiwo.workload.storage.classes import StorageClass
 
@@ -44,6 +47,7 @@ class Registry:
         queue: the queue system in force, None without one.
         contributions: contributions to pods, in the order in which they are applied.
         sources: download sources.
+        namespace_defaults: kinds of defaults for namespaces, in the order in which they count.
         diagnosis: diagnosis rules, in the order in which they are called.
         absent_fields: fields of installed plugins that are not loaded: ``("KaiwoJob", "rayJob")`` to the
             plugin.
@@ -56,6 +60,7 @@ class Registry:
     queue: QueueSystem | None = None
     contributions: tuple[PodContribution, ...] = ()
     sources: tuple[DownloadSource, ...] = ()
+    namespace_defaults: tuple[NamespaceDefaults, ...] = ()
     diagnosis: tuple[DiagnosisRule, ...] = ()
     absent_fields: AbsentFields = field(default_factory=dict)
     labels_nodes: bool = False
@@ -74,6 +79,7 @@ class Registry:
             queue=plugins.queue_system,
             contributions=plugins.contributions,
             sources=plugins.sources,
+            namespace_defaults=plugins.namespace_defaults,
             diagnosis=plugins.diagnosis_rules,
             absent_fields=plugins.absent_fields,
             labels_nodes=plugins.labels_nodes,
@@ -162,6 +168,8 @@ class Facts:
         warning_event_uid: uid of that object.
         settings: settings from KaiwoConfig, by name of the plugin.
         monitoring: what is known of the use of its GPUs, None where monitoring is off.
+        namespace_defaults: what its namespace gives to workloads that have not started.
+        beneficiary: whether the workload that it was preempted for still waits; None while nobody knows.
     """
 
     now: datetime
@@ -187,6 +195,8 @@ class Facts:
     warning_event_uid: str = ""
     settings: Mapping[str, BaseModel] = field(default_factory=dict)
     monitoring: MonitoringFacts | None = None
+    namespace_defaults: DefaultValues = NO_DEFAULTS
+    beneficiary: BeneficiaryProgress | None = None
 
     def warning_event_of(self, obj: Object | None) -> Finding | None:
         """The newest Warning event about a live object, None when it was not read."""
@@ -315,6 +325,7 @@ class Plan:
         follow: name of the pod whose log has the progress of the download, empty for none.
         status_delay: seconds for which a new status is not written yet, None to write it now.
         utilization: ``status.utilization``, empty for none, None to keep the recorded one.
+        ending: the new ``status.termination``, None to keep the recorded one.
     """
 
     outcome: Outcome | None = None
@@ -329,6 +340,7 @@ class Plan:
     follow: str = ""
     status_delay: float | None = None
     utilization: Object | None = None
+    ending: EndingRecord | None = None
 
     @property
     def requeue_after(self) -> float | None:

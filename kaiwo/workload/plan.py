@@ -11,6 +11,7 @@ from kaiwo.workload.backend_selection import RETRY_SECONDS, select_backend
 from kaiwo.workload.defaults import queue_manages
 from kaiwo.workload.ending.carry_out import plan_ending
 from kaiwo.workload.ending.record import ending_of
+from kaiwo.workload.ending.requeue import plan_held, with_requeue
 from kaiwo.workload.errors import PluginError, SpecError
 from kaiwo.workload.labels import ADOPTED
 from kaiwo.workload.metadata import conflict, is_ours
@@ -49,6 +50,8 @@ def plan(workload: Workload, registry: Registry, facts: Facts, choice: BackendCh
     decided = stopped or _decide(workload, registry, facts, choice)
     if facts.monitoring is not None or workload.status.utilization:
         decided = with_utilization(workload, decided, facts)
+    if workload.status.termination:
+        decided = with_requeue(workload, decided)
     return with_status(workload, decided, facts.now)
 
 
@@ -88,7 +91,7 @@ def _with_backend(case: PlanContext) -> Plan | Blocked | None:
     if case.backend.absent_at_zero and workload.spec.replicas == 0:
         return plan_scaled_to_zero(case)
     if live is None:
-        return plan_create(case)
+        return plan_held(case) or plan_create(case)
     return plan_live(case) if ours else conflict(live, case.backend.child.kind, workload)
 
 

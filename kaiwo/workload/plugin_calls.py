@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from kaiwo.api.status_words import Status
 from kaiwo.plugin.backend_base import BackendBase
 from kaiwo.plugin.facts import Allocation, Blocked
+from kaiwo.plugin.namespace_defaults import DefaultValues
 from kaiwo.plugin.observation import Finding, Outcome
 from kaiwo.plugin.queues import Admission, QueueAssignment
 from kaiwo.plugin.rendering import Rendered
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from kaiwo.plugin.backend_base import VariantInput
     from kaiwo.plugin.backends import Backend
     from kaiwo.plugin.diagnosis import DiagnosisRule
+    from kaiwo.plugin.namespace_defaults import NamespaceDefaults
     from kaiwo.plugin.observation import Observation
     from kaiwo.plugin.queues import QueueFacts, QueueSystem
     from kaiwo.plugin.rendering import AllocationInput, RenderInput
@@ -176,6 +178,11 @@ def item_error(source: DownloadSource, item: Object) -> ValidationError | None:
 def warnings(source: DownloadSource, items: object) -> tuple[Problem, ...]:
     """What of the items of a download source deserves a warning, with paths below their list."""
     return _checked(source.name, "warn about", (tuple,), lambda: tuple(source.warn(items)))
+
+
+def namespace_defaults(declared: NamespaceDefaults, obj: Object) -> DefaultValues:
+    """The defaults that an object has for its namespace."""
+    return _checked(declared.name, "read the namespace defaults of", (DefaultValues,), declared.read, obj)
 
 
 def assignment(queue: QueueSystem, workload: Workload, facts: QueueFacts) -> QueueAssignment | Blocked:

@@ -10,6 +10,7 @@ from kaiwo.api.status_words import TERMINAL
 from kaiwo.engine.timestamps import format_time
 from kaiwo.workload.backend_selection import BACKEND
 from kaiwo.workload.download import requested
+from kaiwo.workload.ending.record import FIELD
 from kaiwo.workload.model import PlannedEvent
 from kaiwo.workload.observe.pod_status import PROBLEMS
 
@@ -35,6 +36,7 @@ OWN_CONDITIONS = (
     "ResourceUnderutilization",
     "WorkloadTerminatedEarly",
     "PreemptionDecided",
+    "Requeued",
 )
 """Condition types that are Kaiwo's; conditions of other types are left as they are."""
 
@@ -99,6 +101,8 @@ def with_status(workload: Workload, plan: Plan, now: datetime) -> Plan:
         if not workload.generation or before.get("observedGeneration") == workload.generation:
             return plan
         return replace(plan, statuses=({**before, "observedGeneration": workload.generation},))
+    if plan.ending is not None:
+        before = {**before, FIELD: plan.ending.document()}
     final = _document(workload, before, plan.outcome, plan.child, now)
     utilization = before.get("utilization") if plan.utilization is None else plan.utilization
     if utilization and "childUID" in final:
@@ -151,8 +155,8 @@ def _document(
         final["conditions"] = conditions
     if workload.generation:
         final["observedGeneration"] = workload.generation
-    if "termination" in before:
-        final["termination"] = before["termination"]
+    if FIELD in before:
+        final[FIELD] = before[FIELD]
     if child is not None and child.uid == "":
         # Without a child nothing started; what ended then is what came before it.
         ended = outcome.completed or now

@@ -106,6 +106,14 @@ async def test_a_body_is_handed_on_as_it_came() -> None:
         assert not served.failures
 
 
+async def test_only_posts_are_reviewed() -> None:
+    """A probe, or somebody with a browser, is told so."""
+    async with serving(answered) as (served, caller):
+        async with caller.session.get(f"{caller.url}/validate/workloads") as answer:
+            assert (answer.status, answer.headers["Allow"]) == (405, "POST")
+        assert not served.failures
+
+
 async def test_a_body_that_is_too_large_is_refused() -> None:
     """Without being read; the next request is answered."""
     async with serving(answered) as (served, caller):

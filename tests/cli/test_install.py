@@ -301,6 +301,57 @@ def test_the_namespaces_of_workloads_are_bounded_and_users_own(cli: Cli) -> None
         assert problem in result.err
 
 
+def test_several_operators_share_rights_and_nothing_that_selects_pods(cli: Cli) -> None:
+    """The main one comes with the rights of all; a further one is a Deployment that no selector mixes up."""
+    main = documents(cli("manifests", "--shard", "main", "--network-policy", "--webhooks").out)
+    other = documents(cli("manifests", "operator", "--shard", "a", "--network-policy").out)
+    assert {o["kind"] for o in other} == {
+        "Namespace", "PodDisruptionBudget", "Deployment", "NetworkPolicy",
+    }  # fmt: skip
+    made = [o for o in other if o["kind"] != "Namespace"]
+    assert {o["metadata"]["name"] for o in made} == {"kaiwo-operator-a"}
+    assert {o["metadata"]["labels"]["kaiwo.silogen.ai/shard"] for o in made} == {"a"}
+    (pod,) = [o["spec"]["template"] for o in other if o["kind"] == "Deployment"]
+    env = {entry["name"]: entry.get("value") for entry in pod["spec"]["containers"][0]["env"]}
+    assert (env["KAIWO_SHARD"], env["KAIWO_LEASE_NAME"]) == ("a", "kaiwo-operator")
+    assert pod["spec"]["serviceAccountName"] == "kaiwo-operator"
+    selectors = [
+        spec.get("podSelector", spec.get("selector"))
+        for o in main
+        if o["kind"] in ("Service", "PodDisruptionBudget", "NetworkPolicy", "Deployment")
+        for spec in (o["spec"],)
+    ]
+    assert selectors
+    for selector in selectors:
+        assert not (selector.get("matchLabels", selector)).items() <= pod["metadata"]["labels"].items()
+    (role,) = [o for o in main if o["kind"] == "Role" and o["metadata"]["name"] == "kaiwo-operator"]
+    leases = next(rule for rule in role["rules"] if rule["resources"] == ["leases"])
+    assert (leases["verbs"], leases.get("resourceNames")) == (["get", "list", "create", "update"], None)
+    (cluster,) = [
+        o for o in main if o["kind"] == "ClusterRole" and o["metadata"]["name"].startswith("kaiwo-op")
+    ]
+    assert any("namespaces" in rule["resources"] and "watch" in rule["verbs"] for rule in cluster["rules"])
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (("--shard", "a"), "all but the Deployment, and the webhooks, come with the shard main"),
+        (
+            ("operator", "--shard", "a", "--webhooks"),
+            "kaiwo manifests operator --shard a, without --webhooks",
+        ),
+        (("--shard", "main", "--watch-namespace", "b"), "--shard and --watch-namespace exclude each other"),
+        (("operator", "--shard", "A b"), "--shard: "),
+    ],
+)
+def test_what_does_not_go_with_a_shard_is_refused(cli: Cli, options: tuple[str, ...], problem: str) -> None:
+    """With what to write instead."""
+    result = cli("manifests", *options)
+    assert result.code == 2
+    assert problem in result.err
+
+
 def test_namespace_and_images_are_the_administrators(cli: Cli) -> None:
     """Every object and every reference is in the given namespace; -n before the command counts, too."""
     text = cli("manifests", "rbac", "operator", "scheduler", "--namespace", "ml-ops", *IMAGES).out

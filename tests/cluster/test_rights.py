@@ -11,11 +11,9 @@ import pytest
 from kaiwo.api.crds import KAIWO_CONFIG, KAIWO_JOB
 from kaiwo.engine import credentials
 from kaiwo.engine.resource import JOB
-from kaiwo.install.roles import operator_roles
-from kaiwo.plugin.loader import load as load_plugins
-from kaiwo.plugin.selection import PluginSelection
 from kaiwo.testing.fault_proxy import FaultProxy
 from kaiwo.testing.operator import until
+from kaiwo.testing.rights import Rights
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -32,59 +30,13 @@ SOON = 20.0
 """Seconds until something that ought to take 5 counts as missing, on a slow machine."""
 
 PLUGINS = "batch_job,ray_job,gpu_amd"
-_COLLECTIONS = {
-    "ServiceAccount": "/api/v1/namespaces/{}/serviceaccounts",
-    "Role": "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/roles",
-    "RoleBinding": "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/rolebindings",
-    "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
-    "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
-}
-
-
-class Rights:
-    """The operator's rights as they are rendered, and changes of them."""
-
-    def __init__(self, api: Any, namespace: str) -> None:
-        self._api = api
-        plugins = load_plugins(PluginSelection(names=tuple(PLUGINS.split(","))))
-        rendered = [manifest.obj for manifest in operator_roles(plugins, namespace)]
-        self._objects = [obj for obj in rendered if obj["kind"] in _COLLECTIONS]
-        self.account = next(obj for obj in self._objects if obj["kind"] == "ServiceAccount")["metadata"][
-            "name"
-        ]
-
-    def grant(self) -> None:
-        """Give all rights, or give them back."""
-        for obj in self._objects:
-            self._api.apply(_path(obj), obj)
-
-    def revoke(self, *rights: tuple[str, str]) -> None:
-        """Take some rights, each given as verb and resource."""
-        role = next(obj for obj in self._objects if obj["kind"] == "ClusterRole")
-        rules = [
-            {"apiGroups": rule["apiGroups"], "resources": [resource], "verbs": verbs}
-            for rule in role["rules"]
-            for resource in rule["resources"]
-            if (verbs := [verb for verb in rule["verbs"] if (verb, resource) not in rights])
-        ]
-        self._api.apply(_path(role), {**role, "rules": rules})
-
-    def remove(self) -> None:
-        """Delete everything."""
-        for obj in self._objects:
-            self._api.request("DELETE", _path(obj))
-
-
-def _path(obj: Object) -> str:
-    metadata = obj["metadata"]
-    return f"{_COLLECTIONS[obj['kind']].format(metadata.get('namespace', ''))}/{metadata['name']}"
 
 
 @pytest.fixture
 def rights(control_plane: Any, crds: None, namespace: str) -> Iterator[Rights]:
     """All rights of the operator, in force until the test ends."""
     del crds
-    made = Rights(control_plane.api, namespace)
+    made = Rights(control_plane.api, namespace, PLUGINS)
     made.grant()
     yield made
     made.remove()
@@ -93,11 +45,8 @@ def rights(control_plane: Any, crds: None, namespace: str) -> Iterator[Rights]:
 @pytest.fixture
 async def account(control_plane: Any, rights: Rights, namespace: str) -> AsyncIterator[FaultProxy]:
     """A proxy that sends every request as the operator's service account."""
-    accounts = _COLLECTIONS["ServiceAccount"].format(namespace)
-    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    token = control_plane.api.create(f"{accounts}/{rights.account}/token", request)["status"]["token"]
     connection = credentials.static(
-        control_plane.url, token=token, ca_file=control_plane.ca_file, namespace=namespace
+        control_plane.url, token=rights.token(), ca_file=control_plane.ca_file, namespace=namespace
     )
     async with FaultProxy(connection) as proxy:
         yield proxy

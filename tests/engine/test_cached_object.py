@@ -79,3 +79,13 @@ def test_a_version_that_was_replaced_is_not_kept() -> None:
     del entry
     gc.collect()
     assert gone() is None
+
+
+def test_the_members_of_a_map_are_equal_where_their_json_is() -> None:
+    """Two versions are compared without decoding what is the same in both."""
+    old, new = (entry_of(job(status={"ready": ready, "conditions": [{"a": 1}]})) for ready in (0, 1))
+    before, after = old.members("status"), new.members("status")
+    assert before["conditions"] == after["conditions"]
+    assert before["ready"] != after["ready"]
+    assert old.members("spec", "template") == {}
+    assert entry_of(job(status="odd")).members("status") == {}

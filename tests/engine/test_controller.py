@@ -189,6 +189,35 @@ async def test_delayed_changes_are_reconciled_together_and_urgent_ones_at_once()
         assert await asyncio.wait_for(reconciled.get(), 5) - began < 0.4
 
 
+@pytest.mark.parametrize("own_writes", [True, False])
+async def test_the_answer_to_a_write_concerns_its_own_reconciliation_only_where_wanted(
+    *, own_writes: bool
+) -> None:
+    """A reconciler that plans from its answers is not called for them; another key's write is a change."""
+    reconciled: asyncio.Queue[str] = asyncio.Queue()
+    cache = stocked("a", "b")
+    version = 1
+
+    async def reconcile(key: Key) -> None:
+        nonlocal version
+        await reconciled.put(key.name)
+        if reconciled.qsize() == 1:  # the first one writes both objects
+            for name in "ab":
+                version += 1
+                metadata = {"name": name, "namespace": "ns", "resourceVersion": str(version)}
+                cache.assume(CONFIG_MAP, {"metadata": metadata})
+
+    watch = Watch(CONFIG_MAP, by_name, own_writes=own_writes)
+    controller = Controller("test", [], reconcile)
+    cache.subscribe(CONFIG_MAP, controller.handler(watch))
+    async with running(controller):
+        controller.enqueue(Key("ns", "a"))
+        while reconciled.qsize() < 2 + own_writes or len(controller.queue) or controller.queue.active:
+            await asyncio.sleep(0)
+    found = [reconciled.get_nowait() for _ in range(reconciled.qsize())]
+    assert sorted(found) == (["a", "a", "b"] if own_writes else ["a", "b"])
+
+
 async def test_a_stop_lets_begun_work_end_and_begins_no_more() -> None:
     """A write that has been begun is not cut in the middle by an orderly stop."""
     begun, ended = asyncio.Event(), asyncio.Event()

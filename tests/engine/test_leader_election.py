@@ -46,7 +46,8 @@ class LeaseServer:
         assert urgent
         if self.away:
             raise ConnectionBroken("away")
-        assert self.lease is not None
+        if self.lease is None:
+            raise NotFound(404)
         if obj["metadata"]["resourceVersion"] != self.lease["metadata"]["resourceVersion"]:
             raise Conflict(409)
         return self._store(obj)
@@ -163,6 +164,23 @@ async def test_a_released_lease_is_taken_at_once(server: LeaseServer, clock: Clo
     assert server.lease is not None
     assert server.lease["spec"]["holderIdentity"] == "b"
     assert server.lease["spec"]["leaseTransitions"] == 1
+
+
+async def test_a_lease_that_somebody_deletes_stays_with_its_holder(server: LeaseServer, clock: Clock) -> None:
+    """The holder writes on until it notices, so others wait as long as for a lease that is not renewed."""
+    a, b = candidate(server, clock, "a"), candidate(server, clock, "b")
+    await a._attempt()
+    await b._attempt()
+    server.lease = None
+    assert not await b._attempt()
+    assert a.valid()
+    assert not await a._attempt()
+    assert await a._attempt()
+    assert not await b._attempt()
+    server.lease = None
+    clock.now += 10.1
+    assert not a.valid()
+    assert await b._attempt()
 
 
 async def test_who_does_not_lead_releases_nothing(server: LeaseServer, clock: Clock) -> None:

@@ -277,6 +277,17 @@ def test_data_restored_from_a_backup_replace_newer_ones() -> None:
     assert entry.resource_version == "7"
 
 
+def test_a_restored_object_replaces_a_newer_one_although_others_were_written_since() -> None:
+    """Heartbeats alone bring the versions past those from before within a minute."""
+    cache = Cache()
+    store, events = filled(cache, job(version=1000), version=1000)
+    store.replace([store.decode(msgspec.json.encode(job(version=7)))], "1500")
+    entry = cache.get(JOB, "ns", "j")
+    assert entry is not None
+    assert entry.resource_version == "7"
+    assert [event.type for event in events] == ["DELETED", "ADDED"]
+
+
 def test_own_writes_outside_of_what_is_watched_are_not_kept() -> None:
     """No later event would report that they are gone."""
     cache = Cache()

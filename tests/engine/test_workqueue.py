@@ -161,6 +161,18 @@ async def test_of_several_delays_the_earliest_counts() -> None:
     assert queue.delayed == 0
 
 
+async def test_a_delay_that_was_dropped_brings_no_key_and_holds_up_no_other() -> None:
+    """What was to be done later has been done already."""
+    queue = WorkQueue()
+    queue.add_after(A, 0.01)
+    queue.add_after(B, 0.03)
+    queue.drop_delayed(A)
+    assert queue.delayed == 1
+    assert await asyncio.wait_for(queue.get(), 5) == B
+    queue.add_after(A, 0.01)
+    assert await asyncio.wait_for(queue.get(), 5) == A
+
+
 async def test_delayed_keys_come_in_the_order_of_their_time() -> None:
     """The timeline is kept also when the next one to come is not the last one added."""
     queue = WorkQueue()

@@ -106,6 +106,9 @@ def test_webhooks_are_off_by_default_and_set_by_five_variables() -> None:
         ({"KAIWO_WATCH_NAMESPACE": "team.a"}, "is not a Kubernetes name"),
         ({"KAIWO_WATCH_NAMESPACE": "team-a,Team-B"}, "is not a Kubernetes name"),
         ({"KAIWO_WATCH_NAMESPACE": ",".join(f"n{i}" for i in range(65))}, "more than 64 namespaces"),
+        ({"KAIWO_SHARD": "Team A"}, "is not a Kubernetes name"),
+        ({"KAIWO_SHARD": "a", "KAIWO_WATCH_NAMESPACE": "b"}, "KAIWO_WATCH_NAMESPACE is set: leave one"),
+        ({"KAIWO_SHARD": "a", "KAIWO_LEADER_ELECTION": "false"}, "shards hand namespaces over by their"),
     ],
 )
 def test_a_wrong_value_is_answered_with_its_source_and_what_would_be_right(

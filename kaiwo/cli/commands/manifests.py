@@ -17,6 +17,7 @@ from kaiwo.cli.install_options import (
     installation_options,
     monitoring_options,
     pod_options,
+    shard_option,
     webhook_options,
 )
 
@@ -73,6 +74,12 @@ _UNINSTALL_NOTE = """\
     metavar="NAMES",
     help="The only namespaces whose workloads run, comma-separated; the operator has rights to namespaced "
     "objects there alone. May be given several times.",
+)
+@click.option(
+    "--shard",
+    metavar="NAME",
+    help="One of several operators that share the namespaces: main, with rights for all of them; any other "
+    "with the part operator alone.",
 )
 @click.option(
     "--pod-security",
@@ -181,6 +188,7 @@ def manifests(
     allowed_file: str | None,
     namespace: str | None,
     watch_namespaces: tuple[str, ...],
+    shard: str | None,
     pod_security: bool,
     image: str | None,
     scheduler_image: str | None,
@@ -232,6 +240,7 @@ def manifests(
         api_server_ports=api_server_ports_of(network_policy, api_server_ports),
         webhooks=webhook_options(webhooks, enforce_gpu_workloads, identity, webhook_certificates),
         monitoring=monitoring_options(monitoring_endpoint, monitoring_interval, monitoring_port),
+        shard=shard_option(shard, chosen, watched=bool(watch_namespaces), webhooks=webhooks),
     )
     if MONITORING in parts:
         _print_monitoring(installation.namespace)

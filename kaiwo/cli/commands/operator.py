@@ -45,6 +45,11 @@ def operator() -> None:
     help="Reconcile workloads of these namespaces only, comma-separated; may be given several times.",
 )
 @click.option(
+    "--shard",
+    metavar="NAME",
+    help="Which of several operators this is: main, or the label kaiwo.silogen.ai/shard of its namespaces.",
+)
+@click.option(
     "--metrics-address", metavar="ADDRESS:PORT",
     help="Of /healthz, /readyz and /metrics (default: 127.0.0.1:8080).",
 )  # fmt: skip
@@ -57,6 +62,7 @@ def run(
     config: Path | None,
     plugins: str | None,
     watch_namespace: tuple[str, ...],
+    shard: str | None,
     metrics_address: str | None,
     log_format: str | None,
     no_leader_election: bool,
@@ -76,6 +82,7 @@ def run(
     flags = {
         "plugins": plugins,
         "watch_namespace": ",".join(watch_namespace) or None,
+        "shard": shard,
         "metrics_address": metrics_address,
         "log_format": log_format,
         "leader_election": False if no_leader_election else None,

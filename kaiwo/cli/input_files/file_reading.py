@@ -185,7 +185,7 @@ def _accepted(
         reject(("kind",), "is required", f"write one of {_KNOWN}")
         return None
     group = api_version.rpartition("/")[0] if isinstance(api_version, str) else ""
-    if group not in ("", GROUP) or (kind not in BY_KIND and api_version and group != GROUP):
+    if kind not in BY_KIND and api_version and group != GROUP:
         what = f'{kind} "{_name(value)}"' if _name(value) else kind
         reject((), f"{what} ({api_version}) is not a Kaiwo workload", _kubectl(name))
         return None

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from kaiwo.api.config_names import WATCH_VARIABLE, watched_namespaces
+from kaiwo.api.config_names import SHARD_LABEL, SHARD_VARIABLE, WATCH_VARIABLE, watched_namespaces
 from kaiwo.api.crd_compat import GROUPS
 from kaiwo.api.crds import WORKLOADS
 from kaiwo.api.installation import (
@@ -24,6 +24,7 @@ from kaiwo.cli.uninstalling.live_objects import read_objects
 from kaiwo.cli.uninstalling.rights import READING, needed, require
 from kaiwo.engine.errors import NotFound
 from kaiwo.engine.resource import CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT
+from kaiwo.engine.shard import MAIN
 from kaiwo.install.inventory import ROLE_BINDING, installed_objects
 from kaiwo.install.roles import WORKLOAD_ROLE
 from kaiwo.plugin.removals import Removal
@@ -32,7 +33,7 @@ from kaiwo.workload.json_access import lenient_map
 from kaiwo.workload.labels import ADOPTED
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from kaiwo.engine.client import Client
     from kaiwo.engine.resource import Object, Resource
@@ -56,11 +57,13 @@ class OperatorFact:
         namespace: of the installation.
         watched: the only namespaces whose workloads it runs; empty for all.
         plugins: names of its plugins.
+        shard: which of several operators of the installation it is; empty for the only one.
     """
 
     namespace: str
     watched: tuple[str, ...]
     plugins: tuple[str, ...]
+    shard: str = ""
 
     def runs(self, namespace: str) -> bool:
         """Whether it runs the workloads of a namespace."""
@@ -164,6 +167,7 @@ async def read_plan(client: Client, request: UninstallRequest, plugins: Plugins)
     await require(client, READING)
     operators = [operator_fact(obj) for obj in await read_operators(client)]
     here = next((item for item in operators if item.namespace == request.namespace), None)
+    _require_no_shards(operators, request.namespace)
     # Also those that were taken from the list: applying roles anew deletes none.
     bound = await _bound_namespaces(client, request.namespace)
     mine = here or OperatorFact(request.namespace, bound, ())
@@ -212,7 +216,9 @@ def operator_fact(deployment: Object) -> OperatorFact:
     env = {entry["name"]: entry.get("value", "") for entry in containers[0].get("env", ())}
     names = [PluginReference.parse(part).name for part in env.get(NAMES_VARIABLE, "").split(",") if part]
     watched = watched_namespaces(env.get(WATCH_VARIABLE, ""))
-    return OperatorFact(deployment["metadata"]["namespace"], watched, tuple(names))
+    return OperatorFact(
+        deployment["metadata"]["namespace"], watched, tuple(names), env.get(SHARD_VARIABLE, "")
+    )
 
 
 async def marks(client: Client, plugins: Plugins) -> list[Removal]:
@@ -240,6 +246,20 @@ async def _bound_namespaces(client: Client, installation: str) -> tuple[str, ...
     return tuple(
         sorted([obj["metadata"]["namespace"] async for obj in bound if obj["metadata"]["name"] == name])
     )
+
+
+def _require_no_shards(operators: Iterable[OperatorFact], namespace: str) -> None:
+    """Operators of further shards would go on writing while the main one is removed.
+
+    Raises:
+        Failure: there is one in the installation.
+    """
+    names = sorted({one.shard for one in operators if one.namespace == namespace} - {"", MAIN})
+    if names:
+        raise Failure(
+            f"operators of the shards {', '.join(names)} are installed in namespace {namespace}",
+            f"kubectl -n {namespace} delete deployment,pdb,networkpolicy -l {SHARD_LABEL}",
+        )
 
 
 def _require_plugins(mine: OperatorFact, plugins: Plugins) -> None:

@@ -25,6 +25,7 @@ from kaiwo.workload.ending.record import FIELD, EndingRecord, ending_text
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kaiwo.api.plugin_fields import WorkloadKind
     from kaiwo.engine.cached_object import CachedObject
     from kaiwo.engine.manager import Manager
     from kaiwo.engine.resource import Object
@@ -159,9 +160,11 @@ class Endings:
             else:
                 refused = f"{other}: the decision cannot be kept"
         for victim, entry in found:
+            before = EndingRecord.read(entry.readable_part("status", FIELD))
             record = decision.record(victim, entry.readable_part("status", "childUID") or "", shared)
+            record = record.after(before)
             try:
-                written = await self._write(entry, record)
+                written = await self._write(victim.kind, entry, record)
             except (Conflict, EngineError) as error:
                 if not ended and not isinstance(error, Conflict):
                     raise
@@ -178,7 +181,7 @@ class Endings:
             _log.warning("not ended by rule %s: %s", decision.rule, refused)
         return EndingAnswer(tuple(ended), refused)
 
-    async def _write(self, entry: CachedObject, record: EndingRecord) -> bool:
+    async def _write(self, kind: WorkloadKind, entry: CachedObject, record: EndingRecord) -> bool:
         """Write a decision; whether the API server keeps it."""
         message = ending_text(record)
         status: Object = {
@@ -192,7 +195,6 @@ class Endings:
         kept = EndingRecord.read((written.live.get("status") or {}).get(FIELD))
         if kept is None or kept.decision != record.decision:
             return False
-        kind = entry.resource.kind
         _log.warning("%s %s/%s: %s (rule %s)", kind, entry.namespace, entry.name, message, record.rule)
         self._manager.event_recorder.event(entry, "Warning", "WorkloadTerminating", message[:_MAX_EVENT])
         self._on_transition(
@@ -251,20 +253,22 @@ class Endings:
     def _on_event(self, event: CacheEvent) -> None:
         """Keep the decisions that are being carried out: a handful, whatever the number of workloads."""
         entry = event.new
-        word = entry.readable_part("status", "status") if entry is not None else None
-        if entry is None or word not in ("TERMINATING", "TERMINATED"):
+        record = EndingRecord.read(entry.readable_part("status", FIELD)) if entry is not None else None
+        if entry is None or record is None or record.workload_uid != entry.uid:
             self._known.pop(event.latest.uid, None)
             return
-        record = EndingRecord.read(entry.readable_part("status", FIELD))
-        if record is None or record.workload_uid != entry.uid:
+        word, since, longest = entry.readable_part("status", "status"), record.requeued_at, SETTLE_SECONDS
+        if word == "TERMINATING":
+            since, longest = record.decided_at, STUCK_SECONDS
+        elif word == "TERMINATED":
+            since = parse_time(entry.readable_part("status", "completionTime"))
+        elif since is None:  # it ended by itself
+            self._known.pop(entry.uid, None)
             return
-        ended = word == "TERMINATED"
-        since = parse_time(entry.readable_part("status", "completionTime")) if ended else record.decided_at
-        longest = SETTLE_SECONDS if ended else STUCK_SECONDS
         passed = (self._now() - since).total_seconds() if since is not None else 0.0
         left = min(max(longest - passed, 0.0), longest)
         known = self._known.get(entry.uid)
         if left <= 0.0:
             self._known.pop(entry.uid, None)
-        elif known is None or known[0] != record or ended:
+        elif known is None or known[0] != record or word != "TERMINATING":
             self._known[entry.uid] = (record, self._clock() + left)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kaiwo.api.crds import WORKLOADS
+from kaiwo.api.crds import WORKLOADS, workload_kind
 from kaiwo.engine.quantity import quantity
 from kaiwo.engine.resource import NODE, POD
 from kaiwo.engine.timestamps import parse_time
@@ -17,14 +17,13 @@ from kaiwo.workload.ending.preemption import GpuDemand, GpuHolder, GpuRoom
 from kaiwo.workload.ending.record import Beneficiary
 from kaiwo.workload.gpus.resource_keys import matches
 from kaiwo.workload.json_access import lenient_map, lenient_maps, lenient_text
-from kaiwo.workload.labels import GPU_MODEL, RUN_ID
+from kaiwo.workload.labels import ADOPTED, GPU_MODEL, RUN_ID
 from kaiwo.workload.metadata import label_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from datetime import datetime
 
-    from kaiwo.api.plugin_fields import WorkloadKind
     from kaiwo.engine.cached_object import CachedObject
     from kaiwo.engine.client import Client
     from kaiwo.engine.resource import Object, Resource
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from kaiwo.plugin.queues import QueueSystem
 
 _OVER = frozenset({"Succeeded", "Failed"})
-KINDS: dict[str, WorkloadKind] = {"KaiwoJob": "KaiwoJob", "KaiwoService": "KaiwoService"}
 
 
 class GpuFacts:
@@ -93,7 +91,7 @@ class GpuFacts:
         start = parse_time(status.get("startTime"))
         deadline = deadline_of(entry.readable_part("spec", "duration"), start)
         key, gpus = lenient_text(split.get("resourceKey")), split.get("gpus")
-        kind = KINDS.get(entry.resource.kind)
+        kind = workload_kind(entry.resource.kind)
         if start is None or deadline is None or kind is None or not key or not isinstance(gpus, int):
             return None
         on_nodes: Counter[str] = Counter()
@@ -111,6 +109,7 @@ class GpuFacts:
             gpus,
             deadline,
             on_nodes,
+            ADOPTED in entry.labels,
         )
         return found, start
 
@@ -179,7 +178,8 @@ class GpuFacts:
 
     def queue_objects(self, whom: Beneficiary) -> list[CachedObject]:
         """The queue system's objects of a workload: of its child, or of its pods."""
-        entry = self._cache.get(WORKLOADS[KINDS[whom.kind]], whom.namespace, whom.name)
+        kind = workload_kind(whom.kind)
+        entry = self._cache.get(WORKLOADS[kind], whom.namespace, whom.name) if kind is not None else None
         if entry is None or self._queue is None:
             return []
         owners = [entry.readable_part("status", "childUID") or "", *(pod.uid for pod in self._pods(entry))]

@@ -13,18 +13,18 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from kaiwo.api.conditions import Condition, find_condition, merge_conditions
-from kaiwo.api.crds import KAIWO_CONFIG, WORKLOADS
+from kaiwo.api.crds import KAIWO_CONFIG, WORKLOADS, workload_kind
 from kaiwo.engine.errors import Conflict, EngineError, Forbidden, NotFound
 from kaiwo.engine.resource import NODE, POD
 from kaiwo.engine.timestamps import format_time
-from kaiwo.host.ending.gpu_facts import KINDS, GpuFacts, used_on
+from kaiwo.host.ending.gpu_facts import GpuFacts, used_on
 from kaiwo.host.ending.gpu_index import GpuIndex
 from kaiwo.workload.ending.decision import EndingDecision, EndingVictim
 from kaiwo.workload.ending.preemption import Choice, anywhere, choose
 from kaiwo.workload.json_access import lenient_maps
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from kaiwo.api.resolved_config import ResolvedConfig
     from kaiwo.engine.cached_object import CachedObject
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from kaiwo.host.workload.ownership import PodOwners
     from kaiwo.plugin.queue_relief import QueueRelief
     from kaiwo.workload.ending.preemption import GpuDemand, GpuHolder, NoChoice
+    from kaiwo.workload.ending.record import EndingAction, WorkloadIdentity
     from kaiwo.workload.model import Registry
 
 _log = logging.getLogger(__name__)
@@ -274,16 +275,19 @@ class Preemption:
             return RETRY_SECONDS
         victims = tuple(
             EndingVictim(
-                KINDS[victim.kind], victim.namespace, victim.name, victim.uid,
+                kind, victim.namespace, victim.name, victim.uid,
                 evidence=_evidence(victim, demand, choice, relief, now),
                 resource_version=victim.resource_version,
                 figures=_figures(victim, demand, choice, now),
+                action=self._action(victim),
             )
             for victim in choice.victims
+            if (kind := workload_kind(victim.kind)) is not None
         )  # fmt: skip
-        names = ", ".join(str(victim) for victim in choice.victims)
         if self._config().preemption == "Report":
-            text = f"{names} would be ended for it; nothing is done, scheduling.preemption is Report"
+            text = (
+                f"{_named(victims)} would be ended for it; nothing is done, scheduling.preemption is Report"
+            )
             await self._tell(entry, Condition(CONDITION, "False", "ReportOnly", text))
             return BACKSTOP_SECONDS
         decision = EndingDecision("Duration", victims, now, demand.workload)
@@ -291,19 +295,23 @@ class Preemption:
         if not answer.ended:
             _log.info("nobody is ended for %s: %s", demand.workload, answer.refused)
             return RETRY_SECONDS
-        ended = ", ".join(str(victim) for victim in answer.ended)
         text = (
-            f"{ended} ended by Kaiwo for it: it had waited for {_gpus(demand)} since "
+            f"{_named(answer.ended)} ended by Kaiwo for it: it had waited for {_gpus(demand)} since "
             f"{format_time(demand.since)}; decided at {format_time(now)}"
         )
         await self._tell(entry, Condition(CONDITION, "True", "VictimsChosen", text))
         return RETRY_SECONDS
 
+    def _action(self, victim: GpuHolder) -> EndingAction:
+        """What becomes of a victim: only a job whose child Kaiwo made can be run from its beginning again."""
+        again = victim.kind == "KaiwoJob" and not victim.adopted
+        return self._config().preemption_action if again else "Terminate"
+
     async def _still_waits(self, demand: GpuDemand) -> CachedObject | None:
         """The waiting workload, if the API server has no newer state of it or of its place in the queue."""
         whom, cache = demand.workload, self._manager.cache
-        resource = WORKLOADS["KaiwoJob" if whom.kind == "KaiwoJob" else "KaiwoService"]
-        entry = cache.get(resource, whom.namespace, whom.name)
+        kind = workload_kind(whom.kind)
+        entry = cache.get(WORKLOADS[kind], whom.namespace, whom.name) if kind is not None else None
         if entry is None or entry.uid != whom.uid:
             return None
         facts = GpuFacts(cache, self._cluster.nodes, self._registry.queue, self._owners)
@@ -372,6 +380,13 @@ def _evidence(
         f"its duration passed at {format_time(victim.deadline)}, {_words(now - victim.deadline)} ago; "
         f"{demand.workload} has waited{where} for {_gpus(demand)} since {format_time(demand.since)} for lack "
         f"of {lacks}; ending this one{others} frees {choice.gpus} and gives its pods room on {nodes}{more}"
+    )
+
+
+def _named(victims: Sequence[WorkloadIdentity]) -> str:
+    return ", ".join(
+        f"{one} (requeued)" if isinstance(one, EndingVictim) and one.action == "Requeue" else str(one)
+        for one in victims
     )
 
 

@@ -8,7 +8,7 @@ OTHER: Final = "other"
 
 CLASSES: Final = {
     "quota": ("Queued", "Pending", "QuotaReserved", "NoQuota", "Inadmissible"),
-    "preempted": ("Preempted", "PreemptedByScheduler"),
+    "preempted": ("Preempted", "PreemptedByScheduler", "PreemptedAndRequeued"),
     "queue": (
         "QueueUnavailable", "QueuePreparing", "NotManagedByQueue", "ClusterQueueNotFound",
         "WrongQueueNamespace", "QueueSystemNotLoaded",

@@ -16,6 +16,7 @@ from kaiwo.host.metrics import definitions as defined
 from kaiwo.host.metrics.figures import UNIT, download_seconds, figures_of
 from kaiwo.host.metrics.gpu_time import GpuTime
 from kaiwo.host.metrics.reason_classes import OTHER, reason_class
+from kaiwo.workload.ending.requeue import REASON as REQUEUED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -111,7 +112,7 @@ class WorkloadMetrics:
         key = (transition.kind, (transition.namespace, transition.name))
         figures = self._figures.get(key)
         queue = self._queue(figures.queue if figures is not None else "")
-        if transition.after == "PENDING" and transition.reason == "Preempted":
+        if transition.after == "PENDING" and transition.reason in ("Preempted", REQUEUED):
             self._preemptions.labels(transition.kind, queue).inc()
         if transition.after in TERMINAL and transition.before not in TERMINAL:
             self._ended.labels(
@@ -121,9 +122,7 @@ class WorkloadMetrics:
         if rank <= reached:
             return
         self._reached[key] = rank
-        entry = self._cache.get(
-            KINDS["KaiwoJob" if transition.kind == "KaiwoJob" else "KaiwoService"], *key[1]
-        )
+        entry = self._cache.get(KINDS[transition.kind], *key[1])
         created = parse_time(entry.created) if entry is not None else None
         if created is None:
             return

@@ -68,6 +68,7 @@ class Endpoint:
 
     Attributes:
         metrics: names of the metrics that are read.
+        timeout: seconds that one scrape may take.
     """
 
     def __init__(
@@ -85,7 +86,7 @@ class Endpoint:
         self._url = url
         self._meanings = meanings(utilizations)
         self.metrics = tuple(self._meanings)
-        self._timeout = min(max(_SHORTEST, interval * 0.8), _LONGEST)
+        self.timeout = min(max(_SHORTEST, interval * 0.8), _LONGEST)
         self._fresh = max(_FRESH * interval, 2 * _LONGEST)
         self._now = now
         self._evaluated = 0.0
@@ -111,13 +112,13 @@ class Endpoint:
             )
         samples = Samples()
         try:
-            async with asyncio.timeout(self._timeout):
+            async with asyncio.timeout(self.timeout):
                 if is_text(self._url):
                     await self._read_text(samples)
                 else:
                     await self._read_server(samples)
         except TimeoutError:
-            raise EndpointError(f"{self.shown} does not answer within {self._timeout:g} s") from None
+            raise EndpointError(f"{self.shown} does not answer within {self.timeout:g} s") from None
         except TooManySamplesError:
             raise EndpointError(f"{self.shown} has more samples than any cluster has GPUs") from None
         except QueryError as error:

@@ -91,6 +91,7 @@ class Monitor:
         metrics: MonitoringMetrics,
         on_change: Callable[[], None],
         feed: SampleFeed | None = None,
+        serves: Callable[[str], bool] = lambda _: True,
     ) -> None:
         """Set up.
 
@@ -108,6 +109,7 @@ class Monitor:
             metrics: of the scrapes.
             on_change: called when the condition changes.
             feed: gets what each scrape has read, for others who follow it.
+            serves: whether the workloads of a namespace are this process's.
         """
         self._manager = manager
         self._endpoint = endpoint
@@ -123,6 +125,7 @@ class Monitor:
         self._metrics = metrics
         self._on_change = on_change
         self._feed = feed
+        self._serves = serves
         self._known: dict[str, _Known] = {}
         self._pods: dict[str, tuple[int, GpuPod | None]] = {}
         self._leads = self._interrupted = False
@@ -189,9 +192,10 @@ class Monitor:
             while batch := list(itertools.islice(entries, _AT_ONCE)):
                 async with self._manager.turns.turn(""):
                     for entry in batch:
-                        held = (
-                            self._pods_of(entry, pods) if is_monitored(entry.namespace, scrape.config) else []
+                        monitored = self._serves(entry.namespace) and is_monitored(
+                            entry.namespace, scrape.config
                         )
+                        held = self._pods_of(entry, pods) if monitored else []
                         if held or entry.uid in self._known:
                             seen.update([entry.uid] if held else ())
                             decided += self._judge(kind, entry, held, scrape)

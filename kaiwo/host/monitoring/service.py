@@ -73,6 +73,7 @@ class Monitoring:
         unled: Callable[[], float | None],
         on_change: Callable[[], None],
         feed: SampleFeed,
+        serves: Callable[[str], bool],
     ) -> None:
         """Make the monitor; see :class:`kaiwo.host.monitoring.monitor.Monitor` for the arguments."""
         from kaiwo.host.monitoring.endpoint import Endpoint
@@ -91,7 +92,7 @@ class Monitoring:
             config=config, pod_owners=pod_owners, endings=endings, requeue=requeue,
             gpu_keys=tuple(key for vendor in self._vendors for key in vendor.resource_keys),
             interval=interval, unled=unled, metrics=MonitoringMetrics(self._manager.metrics.registry),
-            on_change=on_change, feed=feed,
+            on_change=on_change, feed=feed, serves=serves,
         )  # fmt: skip
 
     def condition(self, generation: int) -> Condition | None:

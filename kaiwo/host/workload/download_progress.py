@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from kaiwo.api.download import CONTAINER
-from kaiwo.engine.errors import EngineError
+from kaiwo.engine.errors import EngineError, Forbidden
 from kaiwo.workload.download.progress import progress_of
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ class DownloadFollower:
         self._interval = interval
         self._clock = clock
         self._running: dict[Key, _Download] = {}
+        self._denied = False  # a missing right is reported once
         self._due: dict[Key, float] = {}  # when the next report may come
 
     def progress(self, key: Key) -> Progress | None:
@@ -127,8 +128,12 @@ class DownloadFollower:
                         if not self._active():
                             return
                         pause = _FIRST_PAUSE
+                        self._denied = False
                         self._take(key, line)
             except EngineError as error:
+                if isinstance(error, Forbidden) and not self._denied:
+                    self._denied = True
+                    _log.warning("the progress of downloads is not shown: %s", error)
                 _log.debug("log of pod %s/%s: %s; again in %.0f s", key.namespace, pod, error, pause)
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)

@@ -9,14 +9,18 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from kaiwo.workload.json_access import holding
+import msgspec
+
+from kaiwo.workload.json_access import holding, lenient_map
 from kaiwo.workload.observe import pod_status
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Mapping
 
     from kaiwo.engine.cached_object import CachedObject
     from kaiwo.engine.store import CacheEvent
+
+_decode = msgspec.json.Decoder().decode
 
 NO_DELAY = 0.0
 """For a change that people wait for."""
@@ -59,26 +63,25 @@ def of_child(urgent: Collection[str], reads: Collection[str]) -> Callable[[Cache
         urgent: types of their conditions that people wait for.
         reads: fields of their status that are read, beside `conditions`; empty where all may.
     """
-    waited_for = of_conditions(urgent)
     read = ("conditions", *reads)
 
     def delay(event: CacheEvent) -> float:
         old, new = event.old, event.new
-        silent = (
-            reads
-            and old is not None
-            and new is not None
-            and _same_but_status(old, new)
-            and all(old.part("status", name) == new.part("status", name) for name in read)
-        )
-        return IGNORED if silent else waited_for(event)
+        if old is None or new is None:
+            return NORMAL_DELAY if old is None else NO_DELAY
+        before, after = old.members("status"), new.members("status")
+        same = reads and all(before.get(name) == after.get(name) for name in read)
+        if same and _same_but_status(old, new):
+            return IGNORED
+        moved = old.deleted != new.deleted or _moved(before, after, urgent)
+        return NO_DELAY if moved else NORMAL_DELAY
 
     return delay
 
 
 def of_queue_object(urgent: Collection[str]) -> Callable[[CacheEvent], float]:
     """For objects of a queue system: a new one means little before it has conditions, a moment later."""
-    waited_for = of_conditions(urgent)
+    waited_for = of_child(urgent, ())
 
     def delay(event: CacheEvent) -> float:
         new = event.new
@@ -89,34 +92,32 @@ def of_queue_object(urgent: Collection[str]) -> Callable[[CacheEvent], float]:
     return delay
 
 
-def of_conditions(types: Collection[str]) -> Callable[[CacheEvent], float]:
-    """For objects with conditions of these types that people wait for."""
-
-    def delay(event: CacheEvent) -> float:
-        old, new = event.old, event.new
-        if old is None or new is None:
-            return NORMAL_DELAY if old is None else NO_DELAY
-        before, after = (holding(entry.part("status", "conditions")) for entry in (old, new))
-        moved = old.deleted != new.deleted or any((kind in before) != (kind in after) for kind in types)
-        return NO_DELAY if moved else NORMAL_DELAY
-
-    return delay
-
-
 def of_pod(event: CacheEvent) -> float:
     """For pods: no delay when a container begins to run.
 
     After a success the pod's owner changes a moment later.
     """
     old, new = event.old, event.new
-    if new is not None and new.part("status", "phase") == "Succeeded":
+    status = lenient_map(new.part("status")) if new is not None else {}
+    if status.get("phase") == "Succeeded":
         return LONG_DELAY
-    begins = new is not None and _runs(new) and not (old is not None and _runs(old))
+    begins = pod_status.runs({"status": status}) and not (old is not None and _runs(old))
     return NO_DELAY if begins else NORMAL_DELAY
 
 
 def _runs(pod: CachedObject) -> bool:
     return pod_status.runs({"status": pod.part("status")})
+
+
+def _moved(
+    before: Mapping[str, msgspec.Raw], after: Mapping[str, msgspec.Raw], types: Collection[str]
+) -> bool:
+    """Whether conditions of these types came or went between two statuses."""
+    old, new = before.get("conditions"), after.get("conditions")
+    if old == new:
+        return False
+    held, holds = (holding(_decode(raw)) if raw is not None else {} for raw in (old, new))
+    return any((kind in held) != (kind in holds) for kind in types)
 
 
 def _same_but_status(old: CachedObject, new: CachedObject) -> bool:
@@ -125,5 +126,5 @@ def _same_but_status(old: CachedObject, new: CachedObject) -> bool:
         bool(new.generation)
         and (old.generation, old.labels, old.owners, old.deleted)
         == (new.generation, new.labels, new.owners, new.deleted)
-        and old.annotations == new.annotations
+        and old.members("metadata", "annotations") == new.members("metadata", "annotations")
     )

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from kaiwo.api.plugin_fields import WorkloadKind
     from kaiwo.engine.cached_object import CachedObject
     from kaiwo.engine.manager import Manager
+    from kaiwo.engine.store import CacheEvent
     from kaiwo.host.workload.snapshot import Fingerprint, Snapshot, SnapshotReader
     from kaiwo.host.workload.state import ReconcileState
     from kaiwo.plugin.lifecycle import Transition
@@ -120,6 +121,8 @@ class WorkloadReconciler:
         self._requeue_planned = False
         for watch in watches:
             manager.watch(watch)  # before anybody subscribes to it
+        if manager.shard is not None:
+            manager.cache.subscribe(self._resource, self._forget_foreign)
         for child in children:
             manager.cache.subscribe(
                 child, lambda event: on_child_deleted(event, kind, self._states, manager.cache)
@@ -130,6 +133,12 @@ class WorkloadReconciler:
             manager.cache.subscribe(
                 POD, lambda event: on_pod_deleted(event, self._states, manager.cache, owners)
             )
+
+    def _forget_foreign(self, event: CacheEvent) -> None:
+        """Forget a workload of another operator's namespace that is gone; it is not reconciled here."""
+        shard, entry = self._manager.shard, event.latest
+        if event.new is None and shard is not None and not shard.serves(entry.namespace):
+            self._states.forget(Key(entry.namespace, entry.name))
 
     def _without_status(self) -> list[Key]:
         """Workloads without a status: they go first at the start."""
@@ -173,6 +182,8 @@ class WorkloadReconciler:
         Returns:
             Seconds after which to reconcile it again without an event, None for never.
         """
+        # What was to be reconciled later is read now; what is due by time is returned.
+        self.controller.queue.drop_delayed(key)
         entry = self._manager.cache.get(self._resource, key.namespace, key.name)
         if entry is None:
             self._states.forget(key)
@@ -226,6 +237,8 @@ class WorkloadReconciler:
             self.controller.enqueue(key)
         if ended:
             state.end(version)
+        else:
+            state.ended_version = ""  # somebody may have reset the status
         return state.requeue_after(decided.requeue_after, clock)
 
     async def _plan_and_write(self, key: Key, snapshot: Snapshot, state: ReconcileState) -> Plan:

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from kaiwo.engine.resource import JOB, NAMESPACE, POD
+from kaiwo.host.workload.namespace_defaults import NamespaceDefaultsReader
 from kaiwo.host.workload.ownership import PodOwners, is_made_by_kaiwo
 from kaiwo.plugin.queues import QueueFacts
 from kaiwo.workload import plugin_calls
@@ -28,12 +29,14 @@ if TYPE_CHECKING:
     from kaiwo.engine.resource import Object, Resource
     from kaiwo.engine.store import Cache
     from kaiwo.host.cluster_facts import ClusterFacts
+    from kaiwo.host.ending.beneficiaries import Beneficiaries
     from kaiwo.host.kaiwoconfig import LiveConfig
     from kaiwo.host.monitoring.uses import GpuUses
     from kaiwo.plugin.backends import Backend
     from kaiwo.plugin.queues import QueueSystem
     from kaiwo.workload.backend_selection import BackendChoice
     from kaiwo.workload.download.progress import Progress
+    from kaiwo.workload.ending.record import BeneficiaryProgress
     from kaiwo.workload.model import Registry
 
 
@@ -49,6 +52,8 @@ class Fingerprint(NamedTuple):
         others: those of its pods, volumes and downloads, and of their queue objects.
         progress: what is known of a running download.
         monitoring: changes with what monitoring says.
+        defaults: changes with the defaults of the namespace.
+        beneficiary: whether the workload that it was preempted for still waits.
     """
 
     workload: str
@@ -56,6 +61,8 @@ class Fingerprint(NamedTuple):
     others: tuple[str, ...]
     progress: str
     monitoring: int = 0
+    defaults: str = ""
+    beneficiary: str | None = None
 
 
 @dataclass(slots=True)
@@ -124,19 +131,22 @@ class SnapshotReader:
         served: Callable[[Resource], bool],
         settings_of: Callable[[], Mapping[str, BaseModel]],
         uses: GpuUses | None = None,
+        beneficiaries: Beneficiaries | None = None,
     ) -> None:
         """Set up.
 
         Args:
-            cache: all watched kinds.
+            cache: all watched kinds; those of defaults for namespaces are watched before.
             cluster: nodes and priority classes.
             config: configuration in force.
             registry: loaded declarations.
             served: whether the cluster serves a kind.
             settings_of: validated settings by name of the plugin.
             uses: what monitoring knows, None where it is off.
+            beneficiaries: the workloads that others were requeued for, None where nobody is.
         """
         self._uses = uses
+        self._beneficiaries = beneficiaries
         self._cache = cache
         self._cluster = cluster
         self._config = config
@@ -144,6 +154,7 @@ class SnapshotReader:
         self._served = served
         self._settings_of = settings_of
         self._queue_owners: dict[str, str] = {}
+        self._defaults = NamespaceDefaultsReader(cache, registry.namespace_defaults)
         self.pod_owners = PodOwners(cache, registry)
 
     def fingerprint(
@@ -171,6 +182,8 @@ class SnapshotReader:
             tuple(sorted(versions)),
             progress.text if progress is not None else "",
             self._uses.revision(entry.uid) if self._uses is not None else 0,
+            self._defaults.revision(entry.namespace),
+            self._beneficiary(entry.uid),
         )
 
     def read(
@@ -242,6 +255,8 @@ class SnapshotReader:
             owners=owners,
             settings=settings,
             monitoring=self._uses.facts(entry.uid) if self._uses is not None else None,
+            namespace_defaults=self._defaults.values(entry.namespace),
+            beneficiary=self._beneficiary(entry.uid),
         )
         return Snapshot(workload, choice, facts)
 
@@ -263,6 +278,7 @@ class SnapshotReader:
             queue_facts=self._queue_facts(namespace, (), (), settings, now),
             missing_queue=self._config.missing_queue,
             settings=settings,
+            namespace_defaults=self._defaults.values(namespace),
         )
 
     def _unreported_child(self, workload: Workload, backend: Backend | None) -> Workload | None:
@@ -285,6 +301,9 @@ class SnapshotReader:
                 recorded = {"child_uid": child.uid, "allocation": {BACKEND: other.name}}
                 return replace(workload, status=workload.status.model_copy(update=recorded))
         return None
+
+    def _beneficiary(self, uid: str) -> BeneficiaryProgress | None:
+        return self._beneficiaries.progress(uid) if self._beneficiaries is not None else None
 
     def _pods(self, workload: CachedObject) -> list[CachedObject]:
         """The pods of the workload's namespace that have its label."""

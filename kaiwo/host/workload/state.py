@@ -121,6 +121,7 @@ class ReconcileStates:
     def __init__(self) -> None:
         self._states: dict[Key, tuple[str, ReconcileState]] = {}
         self._keys: dict[str, Key] = {}
+        self._in_namespace: dict[str, set[Key]] = {}
         self.waiting: set[Key] = set()
         self.requeues = 0
 
@@ -132,12 +133,18 @@ class ReconcileStates:
                 self._keys.pop(known[0], None)
             known = (uid, ReconcileState())
             self._states[key] = known
+            self._in_namespace.setdefault(key.namespace, set()).add(key)
             self._keys[uid] = key
         return known[1]
 
     def key_of(self, uid: str) -> Key | None:
         """The key of the workload with this uid, None if it was never reconciled or is gone."""
         return self._keys.get(uid)
+
+    def has_ended(self, key: Key) -> bool:
+        """Whether the workload had ended when it was last reconciled: changes around it mean nothing."""
+        known = self._states.get(key)
+        return known is not None and bool(known[1].ended_version)
 
     def find(self, key: Key, uid: str) -> ReconcileState | None:
         """The state of a workload if there is one already."""
@@ -149,7 +156,16 @@ class ReconcileStates:
         known = self._states.pop(key, None)
         if known is not None:
             self._keys.pop(known[0], None)
+            others = self._in_namespace[key.namespace]
+            others.discard(key)
+            if not others:
+                del self._in_namespace[key.namespace]
         self.waiting.discard(key)
+
+    def active_in(self, namespace: str) -> list[Key]:
+        """The keys of a namespace whose workloads have not ended."""
+        found = self._in_namespace.get(namespace, ())
+        return [key for key in found if not self._states[key][1].ended_version]
 
     def requeue_waiting(self) -> set[Key]:
         """The keys that wait for something in the cluster; their next reconciliation plans again."""

@@ -22,6 +22,7 @@ from kaiwo.engine.resource import (
 from kaiwo.engine.workqueue import Key
 from kaiwo.host.cluster_facts import NODE_PROJECTION, PRIORITY_CLASS_PROJECTION, STORAGE_CLASS_PROJECTION
 from kaiwo.host.workload import event_delays
+from kaiwo.host.workload.namespace_defaults import changes_defaults
 from kaiwo.host.workload.ownership import is_made_by_kaiwo
 from kaiwo.workload.download import state as download
 from kaiwo.workload.download.job import downloads
@@ -115,7 +116,7 @@ def workload_watches(
     def of_secondary(event: CacheEvent) -> Iterable[Key]:
         return dict.fromkeys((*of_child(event), *of_run(event)))
 
-    watches = [Watch(own, of_itself, namespaces=namespaces, delay=event_delays.of_workload)]
+    watches = [Watch(own, of_itself, namespaces=namespaces, delay=event_delays.of_workload, own_writes=False)]
     for child, paths in children.items():
         owned = Projection(owned_fields=tuple(dict.fromkeys((RECORD, *paths))))
         keys = of_secondary if child in secondary else of_child_or_pod_owner
@@ -153,12 +154,33 @@ def workload_watches(
         Watch(STORAGE_CLASS, projection=STORAGE_CLASS_PROJECTION),
         Watch(KAIWO_CONFIG),
     ]
+    watches += [
+        Watch(
+            kind,
+            lambda event: states.active_in(event.latest.namespace) if changes_defaults(event) else (),
+            namespaces=namespaces,
+        )
+        for kind in dict.fromkeys(declared.kind for declared in registry.namespace_defaults)
+    ]
     if registry.queue is not None:
         watches += _queue_watches(
             registry.queue, kind, states, children=children, cache=cache, namespaces=namespaces
         )
     # A kind that may not be listed stops the workloads that need it, and their status says so.
-    return [replace(watch, required=watch.resource == own) for watch in watches]
+    return [
+        replace(watch, required=watch.resource == own, keys=_unless_ended(watch, own, states))
+        for watch in watches
+    ]
+
+
+def _unless_ended(
+    watch: Watch, own: Resource, states: ReconcileStates
+) -> Callable[[CacheEvent], Iterable[Key]] | None:
+    """The keys of a watch without workloads that have ended, which only a change of their own concerns."""
+    keys = watch.keys
+    if keys is None or watch.resource == own:
+        return keys
+    return lambda event: [key for key in keys(event) if not states.has_ended(key)]
 
 
 def child_kinds(kind: WorkloadKind, registry: Registry) -> dict[Resource, tuple[tuple[str, ...], ...]]:

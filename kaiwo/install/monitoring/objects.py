@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from kaiwo.api.installation import OPERATOR, head, labels
+from kaiwo.api.installation import NAME, OPERATOR, PART_OF, SCHEDULER, head
 from kaiwo.install.monitoring.alerts import rules
 from kaiwo.install.monitoring.dashboard import dashboard
 
@@ -28,7 +28,11 @@ def monitoring_objects(namespace: str) -> list[Object]:
     """
     monitor = head(_API, "PodMonitor", OPERATOR, app=OPERATOR, installation=namespace, namespace=namespace)
     monitor["spec"] = {
-        "selector": {"matchLabels": labels(OPERATOR)},
+        # Operators of further shards have names of their own.
+        "selector": {
+            "matchLabels": {PART_OF: "kaiwo"},
+            "matchExpressions": [{"key": NAME, "operator": "NotIn", "values": [SCHEDULER]}],
+        },
         "podMetricsEndpoints": [{"port": _PORT, "path": "/metrics", "interval": "30s"}],
     }
     alerts = head(_API, "PrometheusRule", OPERATOR, app=OPERATOR, installation=namespace, namespace=namespace)

@@ -7,7 +7,7 @@ from kaiwo.engine.controller import Controller, Watch
 from kaiwo.engine.manager import Manager
 from kaiwo.engine.repeated_report import RepeatedReport
 from kaiwo.engine.workqueue import Key
-from kaiwo.engine.writer import render_hash
+from kaiwo.engine.writer import NameConflict, render_hash
 
 __all__ = [
     "Client",
@@ -15,6 +15,7 @@ __all__ = [
     "Controller",
     "Key",
     "Manager",
+    "NameConflict",
     "RepeatedReport",
     "Watch",
     "max_items",

@@ -1,6 +1,6 @@
 """Rendering: pod templates, metadata and origins, as ``render`` of a backend needs them."""
 
-from kaiwo.workload.metadata import child_metadata, system_labels
+from kaiwo.workload.metadata import child_metadata, owned, system_labels
 from kaiwo.workload.pods.contributions import contributed
 from kaiwo.workload.pods.entrypoint import ENTRYPOINT, command, entrypoint_text
 from kaiwo.workload.pods.list_merge import merged
@@ -20,6 +20,7 @@ __all__ = [
     "entrypoint_text",
     "identity",
     "merged",
+    "owned",
     "pod_template",
     "restricted_container",
     "restricted_pod",

@@ -13,6 +13,7 @@ from kaiwo.api.schema import structural
 from kaiwo.api.workload import Workload
 from kaiwo.engine.resource import Object, Resource
 from kaiwo.plugin.facts import Blocked
+from kaiwo.plugin.namespace_defaults import DefaultValues
 from kaiwo.plugin.queue_setup import SetupFacts, SetupPlan
 from kaiwo.plugin.queue_usage import QueueUsage, UsageFacts
 from kaiwo.plugin.queues import Admission, QueueAssignment, QueueFacts
@@ -21,6 +22,7 @@ from kaiwo.testing.builders import NOW
 from kaiwo.testing.conformance.backend_probes import VENDOR
 from kaiwo.testing.conformance.documents import Documents, accepted, live_object, readable
 from kaiwo.testing.conformance.probes import Case, Probe
+from kaiwo.testing.defaults_contract import defaults_fault
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -131,6 +133,26 @@ def controller_probes(plugin: LoadedPlugin, documents: Documents) -> Iterator[Pr
                 controller.node_labels,
                 (dict,),
             )
+
+
+def defaults_probes(plugin: LoadedPlugin, documents: Documents) -> Iterator[Probe]:
+    """The functions that read defaults for namespaces, with objects near the schema of the kind."""
+    del documents
+    schemas = {
+        kind.resource: structural(kind.spec) for controller in plugin.controllers for kind in controller.kinds
+    }
+    for defaults in plugin.namespace_defaults:
+        schema = schemas.get(defaults.kind)
+
+        def sample(sampler: Sampler, schema: Object | None = schema) -> Case:
+            obj = live_object(sampler, "default")
+            if schema is not None and sampler.chance(0.9):
+                spec = sampler.fitting(schema)
+                obj["spec"] = spec if sampler.chance(0.5) else sampler.changed(spec)
+            return obj
+
+        where = f"namespace defaults {defaults.name}: read"
+        yield Probe(where, sample, _mapping, defaults.read, (DefaultValues,), fault=defaults_fault)
 
 
 def queue_probes(plugin: LoadedPlugin, documents: Documents) -> Iterator[Probe]:

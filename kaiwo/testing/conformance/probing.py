@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kaiwo.testing.conformance.backend_probes import backend_probes, contribution_probes, rule_probes
 from kaiwo.testing.conformance.declaration_probes import (
     controller_probes,
+    defaults_probes,
     field_probes,
     queue_probes,
     source_probes,
@@ -84,6 +85,7 @@ def probes_of(plugin: LoadedPlugin) -> tuple[Probe, ...]:
         field_probes,
         queue_probes,
         controller_probes,
+        defaults_probes,
     )
     return tuple(chain.from_iterable(make(plugin, documents) for make in makers))
 

@@ -74,10 +74,18 @@ def _needs(plugin: LoadedPlugin) -> Iterator[_Need]:
                     yield _Need(where, group, resource, verb, rule.why)
     for vendor in plugin.vendors:
         yield from _of_kind(f"GPU vendor {vendor.name}", ("", "nodes"), _WATCH, "which GPUs nodes have")
-    for queue in plugin.queue_systems:
-        for kind in queue.reads:
-            why = "`reads` names it, so the operator watches it"
-            yield from _of_kind(f"queue system {queue.name}", _names(kind), _WATCH, why)
+    watched = [
+        *((f"namespace defaults {each.name}", "kind", each.kind) for each in plugin.namespace_defaults),
+        *(
+            (f"queue system {queue.name}", "reads", kind)
+            for queue in plugin.queue_systems
+            for kind in queue.reads
+        ),
+    ]
+    for where, attribute, kind in watched:
+        yield from _of_kind(
+            where, _names(kind), _WATCH, f"`{attribute}` names it, so the operator watches it"
+        )
 
 
 def _backend_needs(backend: Backend) -> Iterator[_Need]:

@@ -44,7 +44,7 @@ _CODES: Mapping[str, tuple[str, ...]] = {
     ),
     _QUEUE: (
         "ClusterQueueNotFound", "WrongQueueNamespace", "NoTopology", "Queued", "Pending", "QuotaReserved",
-        "NoQuota", "Inadmissible", "Preempted", "QueuePreparing", "Admitted",
+        "NoQuota", "Inadmissible", "Preempted", "PreemptedAndRequeued", "QueuePreparing", "Admitted",
     ),
     _NODES: ("NoGPUs", "Unschedulable", "NodeLost", "Evicted", "PreemptedByScheduler"),
     _DOCTOR: (

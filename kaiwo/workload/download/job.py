@@ -17,6 +17,7 @@ from kaiwo.workload.errors import SpecError
 from kaiwo.workload.json_access import lenient_maps
 from kaiwo.workload.labels import DOWNLOADER, RESOLVED, TYPE
 from kaiwo.workload.metadata import copied, derived_name, embedded, layered, owned, system_labels
+from kaiwo.workload.namespace_defaults import DEFAULTS_ORIGIN, default_variables, used_for_downloads
 from kaiwo.workload.pods.list_merge import merged
 from kaiwo.workload.pods.origins import Origins
 from kaiwo.workload.pods.security import restricted_container, restricted_pod
@@ -68,6 +69,7 @@ class _Input:
     settings: Mapping[str, BaseModel]
     found: tuple[Fetch, ...]
     child: Object
+    defaults: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,19 +104,28 @@ def name_of(workload: Workload) -> str:
     return derived_name(workload.name, "-download")
 
 
-def stamp(workload: Workload) -> str:
-    """What of the user's spec the Job was made for: two hashes, of what is fetched and of how."""
+def stamp(workload: Workload, defaults: str) -> str:
+    """What the Job was made for: hashes of what is fetched, of how, and of what the namespace adds.
+
+    Args:
+        workload: the workload.
+        defaults: the last of them, empty for nothing.
+    """
     spec = workload.spec
     how = [
         [variable.dump() for variable in spec.env or ()],
         [secret.dump() for secret in spec.image_pull_secrets or ()],
     ]
-    return f"{fingerprint(workload)}-{digest(how)}"
+    return _joined(fingerprint(workload), digest(how), defaults)
 
 
-def config_stamp(what: str, data: object) -> str:
-    """What stands on the ConfigMap: what is fetched, and a hash of its content."""
-    return f"{what}-{digest(data)}"
+def config_stamp(what: str, data: object, defaults: str) -> str:
+    """What stands on the ConfigMap: what is fetched, a hash of its content, and what the namespace adds."""
+    return _joined(what, digest(data), defaults)
+
+
+def _joined(*hashes: str) -> str:
+    return "-".join(one for one in hashes if one)
 
 
 def prepare(case: PlanContext, resolved: Resolved, child: Object) -> Prepared:
@@ -129,8 +140,10 @@ def prepare(case: PlanContext, resolved: Resolved, child: Object) -> Prepared:
         SpecError: an item is not what its source takes, or its Secrets cannot be mounted.
         PluginFailure: a source failed to name its Secrets.
     """
-    found = fetches(case.workload, case.registry)
-    inp = _Input(case.workload, resolved, case.facts.config, case.facts.settings, found, child)
+    facts = case.facts
+    found = fetches(case.workload, case.registry, facts.namespace_defaults)
+    defaults = used_for_downloads(case.workload, case.registry, facts.namespace_defaults)
+    inp = _Input(case.workload, resolved, facts.config, facts.settings, found, child, defaults)
     return Prepared(_config_map(inp), _job(inp))
 
 
@@ -172,7 +185,7 @@ def _config_map(inp: _Input) -> Rendered:
         {
             "apiVersion": "v1",
             "kind": "ConfigMap",
-            "metadata": _metadata(workload, config_stamp(fingerprint(workload), data)),
+            "metadata": _metadata(workload, config_stamp(fingerprint(workload), data, inp.defaults)),
             "data": data,
         },
         origins=origins.known(),
@@ -192,7 +205,7 @@ def _job(inp: _Input) -> Rendered:
         {
             "apiVersion": "batch/v1",
             "kind": "Job",
-            "metadata": _metadata(workload, stamp(workload)),
+            "metadata": _metadata(workload, stamp(workload, inp.defaults)),
             "spec": {
                 "activeDeadlineSeconds": _deadline(inp.config),
                 "backoffLimit": BACKOFF_LIMIT,
@@ -257,9 +270,12 @@ def _pod(inp: _Input, origins: Origins) -> Object:
         "containers": [container],
         "volumes": pod_volumes,
     }
-    if secrets := workload.spec.image_pull_secrets:
-        pod["imagePullSecrets"] = merged([secret.dump() for secret in secrets], ("name",))
-        origins.note(f"{path}.imagePullSecrets", "user", "spec.imagePullSecrets")
+    secrets = [secret.dump() for secret in workload.spec.image_pull_secrets or ()]
+    if secrets or inp.resolved.image_pull_secrets:
+        more = [{"name": name} for name in inp.resolved.image_pull_secrets]
+        pod["imagePullSecrets"] = merged([*secrets, *more], ("name",))
+        if secrets:
+            origins.note(f"{path}.imagePullSecrets", "user", "spec.imagePullSecrets")
     if tolerations := _tolerations(inp.child):
         pod["tolerations"] = tolerations
         origins.note(f"{path}.tolerations", "template", "what the workload's own pods tolerate")
@@ -283,17 +299,20 @@ def _limits(config: ResolvedConfig) -> list[str]:
 
 
 def _environment(workload: Workload, resolved: Resolved, path: str, origins: Origins) -> list[Object]:
-    """HOME, which is ours; HF_HOME, unless the user sets it; then the user's variables."""
+    """HOME, which is ours; HF_HOME, unless the user sets it; the namespace's; then the user's variables."""
     own: dict[str, Object] = {"HOME": {"name": "HOME", "value": HOME}}
     for volume in volumes(workload, resolved):
         if volume.name == HF:
             own["HF_HOME"] = {"name": "HF_HOME", "value": volume.mount_path}
     given = {variable.name: variable.dump() for variable in workload.spec.env or ()}
     given.pop("HOME", None)
-    entries = own | given
+    defaults = default_variables(workload, resolved, own.keys() | given.keys())
+    entries = own | defaults | given
     for position, name in enumerate(entries):
         if name in given:
             origins.note(f"{path}.env[{position}]", "user", "spec.env")
+        elif name in defaults:
+            origins.note(f"{path}.env[{position}]", "plugin", DEFAULTS_ORIGIN)
     return list(entries.values())
 
 

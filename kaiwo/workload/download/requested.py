@@ -13,11 +13,13 @@ from kaiwo.workload import plugin_calls
 from kaiwo.workload.applied_record import digest
 from kaiwo.workload.errors import SpecError
 from kaiwo.workload.json_access import as_maps
+from kaiwo.workload.namespace_defaults import with_credentials
 from kaiwo.workload.storage.volumes import enabled, requests
 
 if TYPE_CHECKING:
     from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object
+    from kaiwo.plugin.namespace_defaults import DefaultValues
     from kaiwo.plugin.sources import DownloadSource, SecretReference
     from kaiwo.workload.model import Registry
 
@@ -36,7 +38,7 @@ class Fetch:
         source: the source.
         key: key of the items in the document for the download program.
         field: the field that requests it.
-        items: as the user wrote them.
+        items: as the user wrote them, with credentials of the namespace where they give none.
     """
 
     source: DownloadSource
@@ -99,23 +101,29 @@ def warnings(workload: Workload, registry: Registry) -> list[str]:
     return found
 
 
-def fetches(workload: Workload, registry: Registry) -> tuple[Fetch, ...]:
+def fetches(workload: Workload, registry: Registry, defaults: DefaultValues) -> tuple[Fetch, ...]:
     """What each source is to fetch; all of them serve it, see :func:`unserved`.
 
+    Args:
+        workload: the workload.
+        registry: has the sources.
+        defaults: of the namespace; items that give no credentials get theirs.
+
     Raises:
-        SpecError: an item is not what its source takes.
+        SpecError: an item is not what its source takes, or lacks credentials that it needs.
     """
     by_path = {source.path: source for source in registry.sources}
     found = []
     for request in requests(workload):
         source = by_path[request.path]
-        items = as_maps(request.items, request.field)
+        given = as_maps(request.items, request.field)
+        items = with_credentials(source, given, request.field, defaults.credentials)
         for position, item in enumerate(items):
             if error := plugin_calls.item_error(source, item):
                 problem = explain(error, ("spec", "storage", *request.path, position))[0]
                 text = f"{problem.message}; {problem.hint}" if problem.hint else problem.message
                 raise SpecError(problem.path, text)
-        found.append(Fetch(source, item_key(request.path), request.field, tuple(items)))
+        found.append(Fetch(source, item_key(request.path), request.field, items))
     return tuple(found)
 
 

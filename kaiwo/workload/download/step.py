@@ -14,6 +14,7 @@ from kaiwo.workload.json_access import lenient_map
 from kaiwo.workload.labels import RESOLVED
 from kaiwo.workload.metadata import conflict, is_ours
 from kaiwo.workload.model import Apply, Create, Delete
+from kaiwo.workload.namespace_defaults import used_for_downloads
 from kaiwo.workload.observe.pod_status import pod_name
 
 if TYPE_CHECKING:
@@ -83,11 +84,24 @@ def next_step(case: PlanContext, resolved: Resolved, child: Object) -> Step | Bl
             return Step(outcome, (_download_condition(workload, "False", "JobFailed", outcome.message),))
         if requested.unserved(workload, case.registry):
             return _in_progress(case, live, (), ())
-    current = live is not None and not _is_deleting(live) and _stamp(live) == job.stamp(workload)
-    if live is not None and current and _is_intact(config_map, workload):
+    if live is not None and _is_current(case, live, config_map):
         # Nothing is rendered: checking and writing thousands of items anew would change nothing.
         return _in_progress(case, live, (), ())
     return _unfinished(case, job.prepare(case, resolved, child), live, config_map)
+
+
+def _is_current(case: PlanContext, live: Object, config_map: Object | None) -> bool:
+    """Whether the Job and its ConfigMap are as they would be made now.
+
+    A Job that has begun keeps the defaults of its namespace that it was made with.
+    """
+    if _is_deleting(live):
+        return False
+    workload, facts = case.workload, case.facts
+    used = used_for_downloads(workload, case.registry, facts.namespace_defaults)
+    if used != _defaults(live) and state.has_begun(live, facts):
+        used = _defaults(live)
+    return _stamp(live) == job.stamp(workload, used) and _is_intact(config_map, workload, used)
 
 
 def _unfinished(
@@ -96,8 +110,9 @@ def _unfinished(
     """The step while the downloads are not complete: what creates their objects, and their outcome."""
     workload = case.workload
     rendered = (prepared.config_map, prepared.job)
+    used = _defaults(prepared.job.child)
     config_writes = (
-        () if _is_intact(config_map, workload) else (Apply(CONFIG_MAP, prepared.config_map.child),)
+        () if _is_intact(config_map, workload, used) else (Apply(CONFIG_MAP, prepared.config_map.child),)
     )
     if live is None:
         if _has_succeeded(workload) and config_map is not None:
@@ -107,7 +122,7 @@ def _unfinished(
         return _pending(workload, "is being created", writes, rendered)
     if _is_deleting(live):
         return _pending(workload, "is being deleted; then it is created again", (), rendered)
-    if _stamp(live) != job.stamp(workload):
+    if _stamp(live) != _stamp(prepared.job.child):
         # Two downloads must not write to one volume: its pods are gone before it is.
         uid = str(lenient_map(live.get("metadata")).get("uid", ""))
         name = job.name_of(workload)
@@ -178,6 +193,11 @@ def _fetched(live: Object) -> str:
     return _stamp(live).partition("-")[0]
 
 
+def _defaults(job_or_config_map: Object) -> str:
+    """The hash of what of the namespace's defaults a Job or ConfigMap of ours was made with."""
+    return _stamp(job_or_config_map).partition("-")[2].partition("-")[2]
+
+
 def _is_deleting(live: Object) -> bool:
     return bool(lenient_map(live.get("metadata")).get("deletionTimestamp"))
 
@@ -223,12 +243,12 @@ def _pending(
     return Step(outcome, (_download_condition(workload, "False", "JobPending", text),), writes, rendered)
 
 
-def _is_intact(live: Object | None, workload: Workload) -> bool:
-    """Whether the ConfigMap is there and nobody edited it.
+def _is_intact(live: Object | None, workload: Workload, defaults: str) -> bool:
+    """Whether the ConfigMap is there with these defaults of the namespace, and nobody edited it.
 
     What KaiwoConfig contained at its creation stays in it.
     """
     if live is None:
         return False
-    made = job.config_stamp(requested.fingerprint(workload), live.get("data"))
+    made = job.config_stamp(requested.fingerprint(workload), live.get("data"), defaults)
     return _stamp(live) == made or _is_deleting(live)

@@ -1,7 +1,7 @@
 """Carries out the decision to end a workload: the child is deleted, and once it is gone the workload ended.
 
 The child is deleted in the foreground: its pods get SIGTERM and their grace period, and it stays until they
-are gone. Nothing is created for the workload any more; its volume claims stay.
+are gone. Nothing is created for the workload any more, unless it is to be requeued; its volume claims stay.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from kaiwo.engine.timestamps import parse_time
 from kaiwo.plugin.observation import Observation, Outcome
 from kaiwo.workload import plugin_calls
 from kaiwo.workload.ending.record import ending_text
+from kaiwo.workload.ending.requeue import plan_requeue
 from kaiwo.workload.errors import PluginError
 from kaiwo.workload.json_access import lenient_map, lenient_text, name_of
 from kaiwo.workload.metadata import is_ours
@@ -46,12 +47,18 @@ def plan_ending(case: PlanContext, record: EndingRecord) -> Plan:
     last = child if child is not None else (missing.obj if missing is not None else None)
     if last is not None and (ended := _ended_by_itself(case, last, record)):
         return Plan(ended, backend=case.backend.name)
+    requeues = record.action == "Requeue" and not case.adopted
+    if child is not None and requeues and _is_another(child, record):
+        # An operator that knew more than this one requeued the job already.
+        return plan_requeue(case, record)
     if child is not None and not lenient_map(child.get("metadata")).get("deletionTimestamp"):
         return Plan(_ending(case, record, ""), writes=(deletion(case),), backend=case.backend.name)
     if child is not None or case.facts.pods:
         overdue, wait = _overdue(case.facts.pods, case.facts.now)
         outcome = _ending(case, record, overdue)
         return Plan(replace(outcome, requeue_after=wait), backend=case.backend.name)
+    if requeues:
+        return plan_requeue(case, record)
     text = f"ended by Kaiwo: {record.summary}"
     return Plan(
         Outcome(
@@ -62,6 +69,12 @@ def plan_ending(case: PlanContext, record: EndingRecord) -> Plan:
         ),
         backend=case.backend.name,
     )
+
+
+def _is_another(child: Object, record: EndingRecord) -> bool:
+    """Whether the child was created after the decision: the one that was decided on is gone."""
+    uid = lenient_map(child.get("metadata")).get("uid")
+    return bool(record.child_uid) and uid != record.child_uid
 
 
 def _ending(case: PlanContext, record: EndingRecord, overdue: str) -> Outcome:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from kaiwo.api.plugin_fields import WorkloadKind
-    from kaiwo.workload.ending.record import Beneficiary, EndingRule
+    from kaiwo.workload.ending.record import Beneficiary, EndingAction, EndingRule
 
     KeepRecord = Callable[[EndingRecord], Awaitable[bool]]
 
@@ -26,12 +26,14 @@ class EndingVictim(WorkloadIdentity):
             Empty to take whatever is known, as long as the workload has not ended.
         evidence: what was decided from, one sentence.
         figures: the same in numbers.
+        action: what becomes of it once its child is gone.
     """
 
     kind: WorkloadKind
     evidence: str
     resource_version: str = ""
     figures: Mapping[str, float] = field(default_factory=dict)
+    action: EndingAction = "Terminate"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,7 @@ class EndingDecision:
             figures=victim.figures,
             decided_at=self.decided_at,
             beneficiary=self.beneficiary,
+            action=victim.action if isinstance(victim, EndingVictim) else "Terminate",
         )
 
 

@@ -64,6 +64,7 @@ class GpuHolder(WorkloadIdentity):
         gpus: how many.
         deadline: since when it may be ended: its duration passed, or its GPUs have been idle for long enough.
         on_nodes: GPUs of its pods by node.
+        adopted: whether somebody else made what runs it, so that it cannot be made again.
     """
 
     resource_version: str
@@ -71,6 +72,7 @@ class GpuHolder(WorkloadIdentity):
     gpus: int
     deadline: datetime
     on_nodes: Mapping[str, int] = field(default_factory=dict)
+    adopted: bool = False
 
 
 @dataclass(frozen=True, slots=True)

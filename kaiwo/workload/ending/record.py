@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from kaiwo.engine.timestamps import format_time, parse_time
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from datetime import datetime
 
     from kaiwo.api.workload import Workload
@@ -25,10 +25,20 @@ RULE_REASONS: Final[dict[EndingRule, str]] = {
 }
 """The reason in the status and in conditions, by rule."""
 
+EndingAction: TypeAlias = Literal["Terminate", "Requeue"]
+"""What becomes of a workload whose child is gone: it has ended, or it waits for another child."""
+
+BeneficiaryProgress: TypeAlias = Literal["Waiting", "Served"]
+"""Whether the workload that another one was requeued for still waits for its GPUs. It does not any more when
+it was admitted, has ended or is deleted."""
+
 FIELD = "termination"
 """The field of a workload's status that has the record."""
 
 MOST_FIGURES = 24
+MOST_EARLIER = 5
+"""How many earlier decisions to requeue a workload are kept."""
+
 _MAX_NAME = 64
 _MAX_TEXT = 1500
 
@@ -60,8 +70,23 @@ class Beneficiary(WorkloadIdentity):
 
 
 @dataclass(frozen=True, slots=True)
+class EarlierRequeue:
+    """What is kept of a decision that was followed by another one.
+
+    Attributes:
+        decision: id of the decision.
+        requeued_at: when the workload was requeued.
+        beneficiary: for whom; None for nobody in particular.
+    """
+
+    decision: str
+    requeued_at: datetime
+    beneficiary: Beneficiary | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class EndingRecord:
-    """One decision to end one workload.
+    """One decision to end one workload, or to requeue it.
 
     Attributes:
         decision: id of the decision; workloads that are ended together share it.
@@ -72,6 +97,11 @@ class EndingRecord:
         figures: the same in numbers; only finite ones are kept, at most :data:`MOST_FIGURES`.
         decided_at: when, UTC.
         beneficiary: for whom; None for nobody in particular.
+        action: what becomes of the workload once its child is gone.
+        requeued_at: when the child was gone and the workload was requeued; None before, and where it ends.
+        requeues: how often the workload was requeued so far.
+        earlier: the last decisions to requeue it before this one, newest first, at most
+            :data:`MOST_EARLIER`.
     """
 
     decision: str
@@ -82,6 +112,10 @@ class EndingRecord:
     child_uid: str = ""
     figures: Mapping[str, float] = field(default_factory=dict)
     beneficiary: Beneficiary | None = None
+    action: EndingAction = "Terminate"
+    requeued_at: datetime | None = None
+    requeues: int = 0
+    earlier: tuple[EarlierRequeue, ...] = ()
 
     @property
     def reason(self) -> str:
@@ -111,11 +145,33 @@ class EndingRecord:
             "decidedAt": format_time(self.decided_at),
         }
         if self.beneficiary is not None:
-            whom = self.beneficiary
-            written["for"] = {
-                "kind": whom.kind, "namespace": whom.namespace, "name": whom.name, "uid": whom.uid
-            }  # fmt: skip
+            written["for"] = _identity(self.beneficiary)
+        if self.action != "Terminate":
+            written["action"] = self.action
+        if self.requeued_at is not None:
+            written["requeuedAt"] = format_time(self.requeued_at)
+        if self.requeues:
+            written["requeues"] = self.requeues
+        if self.earlier:
+            written["earlierRequeues"] = [
+                {
+                    "decision": one.decision,
+                    "requeuedAt": format_time(one.requeued_at),
+                    **({"for": _identity(one.beneficiary)} if one.beneficiary is not None else {}),
+                }
+                for one in self.earlier[:MOST_EARLIER]
+            ]
         return written
+
+    def after(self, before: EndingRecord | None) -> EndingRecord:
+        """This decision with what is to be kept of the one before it on the same workload."""
+        if before is None or before.workload_uid != self.workload_uid:
+            return self
+        earlier = before.earlier
+        if before.requeued_at is not None:
+            last = EarlierRequeue(before.decision, before.requeued_at, before.beneficiary)
+            earlier = (last, *earlier)[:MOST_EARLIER]
+        return replace(self, requeues=before.requeues, earlier=earlier)
 
     @classmethod
     def read(cls, written: object) -> EndingRecord | None:
@@ -126,7 +182,7 @@ class EndingRecord:
         rule = next((rule for rule in RULE_REASONS if rule == written.get("rule")), None)
         if rule is None or not uid or at is None:
             return None
-        figures = written.get("figures")
+        figures, requeues = written.get("figures"), written.get("requeues")
         return cls(
             decision=_text(written, "decision"),
             rule=rule,
@@ -136,6 +192,10 @@ class EndingRecord:
             figures=_numbers(figures) if isinstance(figures, dict) else {},
             decided_at=at,
             beneficiary=_beneficiary(written.get("for")),
+            action="Requeue" if written.get("action") == "Requeue" else "Terminate",
+            requeued_at=parse_time(written.get("requeuedAt")),
+            requeues=max(0, requeues) if isinstance(requeues, int) else 0,
+            earlier=tuple(_earlier(written.get("earlierRequeues"))),
         )
 
 
@@ -147,13 +207,27 @@ def ending_of(workload: Workload) -> EndingRecord | None:
     """
     if workload.status.status != "TERMINATING":
         return None
+    record = _own(workload)
+    return record if record is not None and record.requeued_at is None else None
+
+
+def requeue_of(workload: Workload) -> EndingRecord | None:
+    """The decision by which the workload was requeued last; None where its last decision was none."""
+    record = _own(workload) if workload.status.termination else None
+    if record is None or record.action != "Requeue" or record.requeued_at is None:
+        return None
+    return record
+
+
+def _own(workload: Workload) -> EndingRecord | None:
     record = EndingRecord.read(workload.status.termination)
     return record if record is not None and record.workload_uid == workload.uid else None
 
 
 def ending_text(record: EndingRecord) -> str:
     """The message of the status while a decision is carried out."""
-    return f"is being ended by Kaiwo: {record.summary}"
+    what = "preempted and requeued" if record.action == "Requeue" else "ended"
+    return f"is being {what} by Kaiwo: {record.summary}"
 
 
 def _text(written: dict[str, Any], name: str) -> str:
@@ -175,3 +249,14 @@ def _beneficiary(written: object) -> Beneficiary | None:
     return Beneficiary(
         _text(written, "kind"), _text(written, "namespace"), _text(written, "name"), _text(written, "uid")
     )
+
+
+def _identity(whom: WorkloadIdentity) -> Object:
+    return {"kind": whom.kind, "namespace": whom.namespace, "name": whom.name, "uid": whom.uid}
+
+
+def _earlier(written: object) -> Iterator[EarlierRequeue]:
+    for one in written[:MOST_EARLIER] if isinstance(written, list) else ():
+        at = parse_time(one.get("requeuedAt")) if isinstance(one, dict) else None
+        if at is not None:
+            yield EarlierRequeue(_text(one, "decision"), at, _beneficiary(one.get("for")))

@@ -330,7 +330,8 @@ def _refusal(
     what = f"{request.named}{models}"
     if not room.nodes:
         others = ", ".join((*sorted(room.other_models), *sorted(room.other_keys)))
-        seen = f"; usable nodes have {others}" if others else ""
+        field = "spec.gpuModels: " if request.models else ""
+        seen = f"; {field}usable nodes have {others}" if others else ""
         return Blocked(
             "NoGPUs",
             f"asked for {asked} {what}, and no usable node has any ({request.key}){seen}; "

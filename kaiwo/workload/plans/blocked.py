@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kaiwo.api.conditions import Condition
-from kaiwo.engine.resource import JOB, PERSISTENT_VOLUME_CLAIM
+from kaiwo.engine.resource import CONFIG_MAP, JOB, PERSISTENT_VOLUME_CLAIM
 from kaiwo.plugin.facts import Blocked
 from kaiwo.plugin.observation import Outcome
 from kaiwo.workload.download import requested
 from kaiwo.workload.model import Plan
 from kaiwo.workload.status import recorded_conditions
+from kaiwo.workload.storage import volumes
 
 if TYPE_CHECKING:
     from kaiwo.api.workload import Workload
@@ -106,9 +107,12 @@ def plan_without_rights(
 
 
 def _missing_right(workload: Workload, registry: Registry, facts: Facts, backend: Backend) -> Blocked | None:
-    """Which kinds cannot be listed; those that only other backends need do not matter."""
-    own = {backend.child, *backend.secondary, *((JOB,) if requested.wants(workload) else ())}
+    """Which kinds cannot be listed; those that only other workloads need do not matter."""
+    downloads = requested.wants(workload)
+    own = {backend.child, *backend.secondary, *((JOB,) if downloads else ())}
     others = {kind for other in registry.backends for kind in (other.child, *other.secondary)} - own
+    others |= set() if downloads else {CONFIG_MAP}
+    others |= set() if volumes.enabled(workload) else {PERSISTENT_VOLUME_CLAIM}
     needed = {kind: words for kind, words in facts.unreadable.items() if kind not in others}
     if not needed:
         return None

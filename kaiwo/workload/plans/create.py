@@ -67,7 +67,10 @@ def render(case: PlanContext, resolved: Resolved, queue: QueueAssignment | None)
         contributions=case.registry.contributions,
         settings=case.facts.settings.get(case.backend.plugin),
     )
-    return plugin_calls.rendered(case.backend, inp)
+    rendered = plugin_calls.rendered(case.backend, inp)
+    if shared := volumes.sharing_warnings(case.workload, resolved):
+        return replace(rendered, warnings=(*shared, *rendered.warnings))
+    return rendered
 
 
 def _contributors(rendered: Rendered) -> tuple[str, ...]:

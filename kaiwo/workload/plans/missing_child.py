@@ -9,6 +9,7 @@ from kaiwo.api.status_words import TERMINAL
 from kaiwo.engine.timestamps import parse_time
 from kaiwo.plugin.observation import Observation, Outcome
 from kaiwo.workload import plugin_calls
+from kaiwo.workload.ending.requeue import is_preempted_child
 from kaiwo.workload.json_access import lenient_map
 from kaiwo.workload.model import Plan
 from kaiwo.workload.status import recorded_conditions
@@ -28,8 +29,11 @@ def plan_missing_child(workload: Workload, facts: Facts, backend: Backend) -> Pl
     """The end of a workload whose child is gone for good; None when a child may be created (again)."""
     if workload.kind != "KaiwoJob":
         return None
-    if facts.missing_child is not None:
-        outcome = _last_seen(workload, facts, facts.missing_child, backend)
+    missing = facts.missing_child
+    if missing is not None and is_preempted_child(workload, missing):
+        missing = None
+    if missing is not None:
+        outcome = _last_seen(workload, facts, missing, backend)
     elif workload.status.child_uid and not _never_started(workload, facts.now, backend):
         outcome = _unknown_end(workload, facts, backend)
     else:

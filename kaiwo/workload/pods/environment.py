@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kaiwo.workload.json_access import as_maps
+from kaiwo.workload.namespace_defaults import DEFAULTS_ORIGIN, default_variables
 from kaiwo.workload.storage.volumes import HF, volumes
 
 if TYPE_CHECKING:
@@ -17,8 +18,8 @@ def set_environment(container: Object, inp: RenderInput, path: str, origins: Ori
     """Give the primary container its environment, in place.
 
     The order is: the template's own list with ``spec.env`` replacing equal names in place, new names of
-    ``spec.env``, ``HF_HOME`` where there is a Hugging Face volume and nobody set it, and then the numbers of
-    the GPU allocation, which always have our values.
+    ``spec.env``, ``HF_HOME`` where there is a Hugging Face volume and nobody set it, the defaults of the
+    namespace, and then the numbers of the GPU allocation, which always have our values.
 
     Raises:
         SpecError: the container's own list is none.
@@ -40,6 +41,10 @@ def set_environment(container: Object, inp: RenderInput, path: str, origins: Ori
             merged["HF_HOME"] = ({"name": "HF_HOME", "value": volume.mount_path}, volume.path)
     for name in numbers:
         merged.pop(name, None)
+    defaults = default_variables(inp.workload, inp.resolved, merged) if inp.resolved.variables else {}
+    for name, default in defaults.items() if not container.get("envFrom") else ():
+        merged[name] = (default, "")
+        origins.note(f"{path}.env[{len(merged) - 1}]", "plugin", DEFAULTS_ORIGIN)
     for position, (_, field) in enumerate(merged.values()):
         if field:
             origins.note(f"{path}.env[{position}]", "user", field)

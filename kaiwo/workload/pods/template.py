@@ -182,6 +182,7 @@ def set_metadata(template: Object, inp: RenderInput, path: str, origins: Origins
 def _pull_secrets(pod: Object, inp: RenderInput, path: str) -> None:
     own = as_maps(pod.get("imagePullSecrets"), f"{path}.imagePullSecrets")
     wanted = [secret.dump() for secret in inp.workload.spec.image_pull_secrets or ()]
+    wanted += [{"name": name} for name in inp.resolved.image_pull_secrets]
     if own or wanted:
         pod["imagePullSecrets"] = merged([*own, *wanted], ("name",))
 

@@ -133,6 +133,24 @@ def check_mounts(mounts: Iterable[tuple[str, str]]) -> None:
         raise SpecError(problem.path, problem.message)
 
 
+def sharing_warnings(workload: Workload, resolved: Resolved) -> list[str]:
+    """What pods on different nodes cannot share: all but one node's pods would wait for the volume.
+
+    Args:
+        workload: whose volumes.
+        resolved: with the number of its pods.
+    """
+    storage, pods = enabled(workload), resolved.allocation.pods
+    if storage is None or pods <= 1 or not volumes(workload, resolved):
+        return []
+    who = {"ReadWriteOnce": "only pods on one node", "ReadWriteOncePod": "only one pod"}
+    if storage.access_mode not in who:
+        return []
+    who_can = who[storage.access_mode]
+    text = f"{pods} pods share the volume, and with {storage.access_mode} {who_can} can use it"
+    return [f"spec.storage.accessMode: {text}; write ReadWriteMany"]
+
+
 def warnings(workload: Workload) -> list[str]:
     """What of the storage section is ignored, in the words in which validation says it."""
     storage = workload.spec.storage

@@ -71,13 +71,18 @@ def save(template: Path, etcd: Process, data: Path, used_ports: Mapping[str, int
             return
         fresh = template.with_name(f"{template.name}.new")
         shutil.rmtree(fresh, ignore_errors=True)
-        etcd.signal(signal.SIGSTOP)
-        try:
-            shutil.copytree(data, fresh / _DATA)
-        finally:
-            etcd.signal(signal.SIGCONT)
+        copy(etcd, data, fresh / _DATA)
         (fresh / _PORTS).write_text(json.dumps(dict(used_ports)))
         for older in _root().glob(f"{template.name.partition('.')[0]}.*"):
             if older != fresh:
                 shutil.rmtree(older, ignore_errors=True)
         fresh.rename(template)
+
+
+def copy(etcd: Process, data: Path, target: Path) -> None:
+    """Copy the data of a running etcd, which stands still meanwhile."""
+    etcd.signal(signal.SIGSTOP)
+    try:
+        shutil.copytree(data, target)
+    finally:
+        etcd.signal(signal.SIGCONT)

@@ -90,18 +90,24 @@ def start(directory: Path, state: SandboxState) -> None:
             etcd_template.save(template, etcd, files.data, state.ports)
         elif any(template_ports.get(name) != state.ports[name] for name in addon_ports):
             _apply_webhook_objects(api, directory, state, selected)
-        for name, command in (
-            ("kube-controller-manager", control_plane.controller_manager),
-            ("kube-scheduler", control_plane.scheduler),
-            ("kwok", control_plane.kwok),
-        ):
-            process.start(name, command(Path(state.programs[name]), files), directory=directory)
+        _start_controllers(directory, state)
         objects.create_all(api, state.nodes)
         if node_pid is not None:
             node.start(api, files, state, node_pid)
         _start_addons(directory, state, selected)
         readiness.wait_for_nodes(api, [item["metadata"]["name"] for item in state.nodes])
         readiness.wait_for_service_account(api, "default")
+
+
+def _start_controllers(directory: Path, state: SandboxState) -> None:
+    """Start the programs of Kubernetes that are clients of the API server, and the simulated nodes."""
+    files = layout(directory, state)
+    for name, command in (
+        ("kube-controller-manager", control_plane.controller_manager),
+        ("kube-scheduler", control_plane.scheduler),
+        ("kwok", control_plane.kwok),
+    ):
+        process.start(name, command(Path(state.programs[name]), files), directory=directory)
 
 
 def start_api_server(directory: Path, state: SandboxState) -> Process:
@@ -200,6 +206,31 @@ def restart_api_server(directory: Path, state: SandboxState) -> None:
         server.kill()
     wait_until_free(state.ports["apiserver"])
     start_api_server(directory, state)
+
+
+def start_etcd(directory: Path, state: SandboxState) -> None:
+    """Start etcd with the data that it has; programs that wait for it go on by themselves."""
+    for port in ("etcd", "etcd_peer"):
+        wait_until_free(state.ports[port])
+    command = control_plane.etcd(Path(state.programs["etcd"]), layout(directory, state))
+    process.start("etcd", command, directory=directory)
+
+
+def restore(directory: Path, state: SandboxState, data: Path) -> None:
+    """Replace etcd's data by an older copy, and start all programs but those that others started.
+
+    Raises:
+        SandboxError: a program did not become ready.
+    """
+    stop(directory, keep=(WATCHDOG,))
+    for port in state.ports.values():
+        wait_until_free(port)
+    shutil.rmtree(directory / "etcd", ignore_errors=True)
+    shutil.copytree(data, directory / "etcd")
+    start_etcd(directory, state)
+    start_api_server(directory, state)
+    _start_controllers(directory, state)
+    _start_addons(directory, state, addons.load(state.addons))
 
 
 def reset(directory: Path, state: SandboxState) -> None:

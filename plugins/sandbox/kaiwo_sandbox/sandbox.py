@@ -19,7 +19,7 @@ from kaiwo_sandbox.errors import SandboxError
 from kaiwo_sandbox.generations import NEWER
 from kaiwo_sandbox.locks import locked
 from kaiwo_sandbox.paths import make_private, state_dir, state_root
-from kaiwo_sandbox.ports import allocate
+from kaiwo_sandbox.ports import LOOPBACK, allocate
 from kaiwo_sandbox.real_node import network, node, requirements
 from kaiwo_sandbox.real_node.images import recipes, registry, store
 from kaiwo_sandbox.state import SandboxState
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from kaiwo_sandbox.addons.base import Addon
     from kaiwo_sandbox.api import Object
     from kaiwo_sandbox.binaries import Binaries
+    from kaiwo_sandbox.process import Process
     from kaiwo_sandbox.real_node.images.store import Image
 
 DEFAULT_NAME = "default"
@@ -229,6 +230,36 @@ class Sandbox:
         """
         self.api.close()
         lifecycle.restart_api_server(self.directory, self._state)
+
+    def program(self, name: str) -> Process:
+        """A program of this sandbox, for example ``etcd`` or ``kueue``; it can be stopped and killed.
+
+        Raises:
+            KeyError: it was not started.
+        """
+        return process.recorded(self.directory)[name]
+
+    @property
+    def etcd_url(self) -> str:
+        """The URL of etcd, which takes requests of anybody on this machine."""
+        return f"http://{LOOPBACK}:{self._state.ports['etcd']}"
+
+    def start_etcd(self) -> None:
+        """Start etcd again after it was killed, with the data that it had."""
+        lifecycle.start_etcd(self.directory, self._state)
+
+    def back_up(self, target: Path) -> None:
+        """Copy etcd's data, as of now, to a directory that does not exist yet."""
+        etcd_template.copy(self.program("etcd"), self.directory / "etcd", target)
+
+    def restore(self, backup: Path) -> None:
+        """Replace etcd's data by a backup, and restart all programs. Resource versions go back.
+
+        Raises:
+            SandboxError: a program did not become ready.
+        """
+        self.api.close()
+        lifecycle.restore(self.directory, self._state, backup)
 
     def reset(self) -> None:
         """Restore the state right after `up`, which takes seconds.

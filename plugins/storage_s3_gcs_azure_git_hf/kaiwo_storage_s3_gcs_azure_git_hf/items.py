@@ -83,7 +83,11 @@ class S3DownloadItem(Model):
     ]
     region: Annotated[Region | None, Field(description="Region that requests are signed for.")] = None
     access_key_id: Annotated[
-        ValueReference | None, Field(description="Access key ID; without keys access is anonymous.")
+        ValueReference | None,
+        Field(
+            description="Access key ID; without keys those of the namespace's defaults for this endpoint are "
+            "used, and without these access is anonymous."
+        ),
     ] = None
     secret_key: Annotated[ValueReference | None, Field(description="Secret access key.")] = None
     buckets: Annotated[
@@ -108,7 +112,10 @@ class GCSDownloadItem(Model):
 
     application_credentials: Annotated[
         ValueReference | None,
-        Field(description="JSON key of a service account; without it access is anonymous."),
+        Field(
+            description="JSON key of a service account; without it that of the namespace's defaults is used, "
+            "and without this access is anonymous."
+        ),
     ] = None
     buckets: Annotated[
         tuple[CloudDownloadBucket, ...],
@@ -125,8 +132,12 @@ class AzureBlobStorageDownloadItem(Model):
     """Downloads from Azure Blob Storage."""
 
     connection_string: Annotated[
-        ValueReference, Field(description="Connection string of the storage account.")
-    ]
+        ValueReference | None,
+        Field(
+            description="Connection string of the storage account; without it that of the namespace's "
+            "defaults is used. One of them is required."
+        ),
+    ] = None
     containers: Annotated[
         tuple[CloudDownloadBucket, ...],
         Field(

@@ -23,6 +23,7 @@ def kaiwo_download_sources() -> list[DownloadSource]:
             item=items.S3DownloadItem,
             description="Downloads from S3-compatible stores.",
             downloader=f"{DOWNLOADERS}.objects:s3",
+            credentials=("accessKeyId", "secretKey"),
         ),
         DownloadSource(
             name="gcs",
@@ -30,6 +31,7 @@ def kaiwo_download_sources() -> list[DownloadSource]:
             item=items.GCSDownloadItem,
             description="Downloads from Google Cloud Storage.",
             downloader=f"{DOWNLOADERS}.objects:gcs",
+            credentials=("applicationCredentials",),
         ),
         DownloadSource(
             name="azure_blob",
@@ -37,6 +39,8 @@ def kaiwo_download_sources() -> list[DownloadSource]:
             item=items.AzureBlobStorageDownloadItem,
             description="Downloads from Azure Blob Storage.",
             downloader=f"{DOWNLOADERS}.objects:azure_blob",
+            credentials=("connectionString",),
+            needs_credentials=True,
         ),
         DownloadSource(
             name="git",

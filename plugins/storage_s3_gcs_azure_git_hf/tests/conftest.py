@@ -1,11 +1,9 @@
-"""Peers of the download program: an object server with faults, moto's S3 server, and a way to run it."""
+"""Peers of the download program: moto's S3 server, azurite, an FTP server, and a way to run it."""
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import datetime as dt
-import hashlib
 import ipaddress
 import json
 import shutil
@@ -14,164 +12,35 @@ import subprocess
 import sys
 import threading
 import time
-import urllib.parse
 import urllib.request
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from xml.sax.saxutils import escape
 
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from kaiwo.testing.object_server import serve_objects
 from kaiwo_storage_s3_gcs_azure_git_hf.download import main
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from kaiwo.testing.object_server import Objects
+
 AZURITE_VERSION = "3.35.0"
 MOTO_VERSION = "5.2.5"
 PEERS = Path.home() / ".cache" / "kaiwo" / "storage-peers"
-MODIFIED = "Sat, 21 Nov 2026 12:00:00 GMT"
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server: _Http
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
-
-    def reply(self, status: int, body: bytes = b"", **headers: str) -> None:
-        self.send_response(status)
-        for name, value in {"Last-Modified": MODIFIED, **headers}.items():
-            self.send_header(name.replace("_", "-"), value)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        if self.command != "HEAD":
-            self.server.objects.sent += len(body)
-            self.wfile.write(body)
-
-    def do_GET(self) -> None:
-        """Answer a read of the S3 and GCS XML interface."""
-        objects = self.server.objects
-        place = urllib.parse.urlsplit(self.path)
-        bucket, _, key = urllib.parse.unquote(place.path).lstrip("/").partition("/")
-        objects.requests.append((self.command, key, dict(self.headers.items())))
-        if not objects.allowed({**dict(self.headers.items()), ":path": self.path}):
-            self.reply(403, b"<Error><Code>AccessDenied</Code></Error>")
-        elif bucket != objects.bucket:
-            self.reply(404, b"<Error><Code>NoSuchBucket</Code></Error>")
-        elif not key:
-            self._list(urllib.parse.parse_qs(place.query).get("prefix", [""])[0])
-        elif objects.strikes(key, self):
-            return
-        elif key not in objects.content:
-            self.reply(404, b"<Error><Code>NoSuchKey</Code></Error>")
-        else:
-            self.serve(key)
-
-    do_HEAD = do_GET
-
-    def serve(self, key: str) -> None:
-        objects = self.server.objects
-        body, etag = objects.content[key], objects.etag(key)
-        extra = {"Accept-Ranges": "bytes", **objects.headers(key)}
-        if self.headers.get("x-amz-checksum-mode") == "ENABLED" and not self.headers.get("Range"):
-            extra |= objects.checksums.get(key, {})
-        if self.headers.get("If-Match", etag) != etag:
-            return self.reply(412, b"<Error><Code>PreconditionFailed</Code></Error>")
-        if asked := self.headers.get("Range"):
-            first, _, last = asked.removeprefix("bytes=").partition("-")
-            start, end = int(first), min(int(last), len(body) - 1)
-            extra["Content-Range"] = f"bytes {start}-{end}/{len(body)}"
-            time.sleep(objects.delay)
-            return self.reply(206, body[start : end + 1], ETag=etag, **extra)
-        return self.reply(200, body, ETag=etag, **extra)
-
-    def _list(self, prefix: str) -> None:
-        objects = self.server.objects
-        entries = "".join(
-            f"<Contents><Key>{escape(key)}</Key><Size>{len(body)}</Size>"
-            f"<ETag>{escape(objects.etag(key))}</ETag>"
-            "<LastModified>2026-11-21T12:00:00.000Z</LastModified></Contents>"
-            for key, body in sorted(objects.content.items())
-            if key.startswith(prefix)
-        )
-        self.reply(200, f"<ListBucketResult>{entries}</ListBucketResult>".encode())
-
-
-class _Http(ThreadingHTTPServer):
-    daemon_threads = True
-    objects: Objects
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Clients that go away are part of the tests."""
-
-
-@dataclass
-class Objects:
-    """A bucket behind the XML interface that S3 and GCS share, and what goes wrong with it."""
-
-    bucket: str = "bucket"
-    content: dict[str, bytes] = field(default_factory=dict)
-    faults: dict[str, Callable[[_Handler], bool]] = field(default_factory=dict)
-    reached: set[Callable[[_Handler], bool]] = field(default_factory=set)
-    etags: dict[str, str] = field(default_factory=dict)
-    checksums: dict[str, dict[str, str]] = field(default_factory=dict)
-    goog: bool = False
-    requests: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
-    allowed: Callable[[dict[str, str]], bool] = lambda _: True
-    sent: int = 0
-    delay: float = 0.0
-    url: str = ""
-    server: Any = None
-
-    @property
-    def port(self) -> int:
-        """The server's port."""
-        return int(self.url.rpartition(":")[2])
-
-    def strikes(self, key: str, handler: _Handler) -> bool:
-        """Whether a fault answers this request for an object."""
-        fault = self.faults.get(key)
-        if fault is None:
-            return False
-        self.reached.add(fault)
-        return fault(handler)
-
-    def etag(self, key: str) -> str:
-        """MD5, as of objects uploaded in one piece, unless set otherwise."""
-        if self.goog:
-            return self.etags.get(key, '"generation-1"')
-        if key in self.etags:
-            return self.etags[key]
-        return f'"{hashlib.md5(self.content[key], usedforsecurity=False).hexdigest()}"'
-
-    def headers(self, key: str) -> dict[str, str]:
-        """Checksums in headers that nobody has to ask for."""
-        if not self.goog:
-            return {}
-        digest = hashlib.md5(self.content[key], usedforsecurity=False).digest()
-        return {"x-goog-hash": f"md5={base64.b64encode(digest).decode()}"}
 
 
 @pytest.fixture
 def objects() -> Iterator[Objects]:
     """A bucket that can go wrong; a fault that no request met fails the test."""
-    served = Objects()
-    server = _Http(("127.0.0.1", 0), _Handler)
-    server.objects, served.server = served, server
-    served.url = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-    thread.start()
-    yield served
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with serve_objects() as served:
+        yield served
     assert [key for key, fault in served.faults.items() if fault not in served.reached] == []
 
 

@@ -1,162 +1,44 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
 import os
 import random
 import subprocess
 import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from kaiwo.testing.model_hub import COMMIT, LARGE, OID, TOKEN, serve_hub
 from kaiwo_storage_s3_gcs_azure_git_hf.download import checksums, errors, hub_blobs, progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from kaiwo.testing.model_hub import ModelHub
+
 pytestmark = pytest.mark.slow  # the client reads its environment once, so each test starts a process
 
-COMMIT = "c" * 40
-LARGE = b"weights" * 100_000
-OID = hashlib.sha256(LARGE).hexdigest()
-_PIECE = 100_000
-TOKEN = "hf_CANARYTOKEN"
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server: Hub
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
-
-    def _reply(self, status: int, body: bytes = b"", **headers: str) -> None:
-        self.send_response(status)
-        for name, value in headers.items():
-            self.send_header(name, value)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
-
-    def do_GET(self) -> None:
-        hub, path = self.server, self.path.partition("?")[0]
-        hub.requests.append((self.command, path, dict(self.headers.items())))
-        if path.startswith("/cdn/"):
-            return self._cdn()
-        if "old/name" in path:
-            return self._reply(307, Location=self.path.replace("old/name", "a/gated"))
-        if "gated" in path and self.headers.get("Authorization") != f"Bearer {TOKEN}":
-            return self._reply(403, b"{}", **{"X-Error-Code": "GatedRepo"})
-        if "missing" in path:
-            return self._reply(404, b"{}", **{"X-Error-Code": "RepoNotFound"})
-        if "/revision/none" in path:
-            return self._reply(404, b"{}", **{"X-Error-Code": "RevisionNotFound"})
-        files = {"config.json": b'{"a": 1}', "model.safetensors": hub.model, "sub/other.txt": b"other"}
-        if "/tree/" in path:
-            return self._reply(200, json.dumps([hub.entry(*file) for file in files.items()]).encode())
-        if path.startswith("/api/models/"):
-            siblings = [{"rfilename": name} for name in files]
-            return self._reply(200, json.dumps({"id": "a/b", "sha": COMMIT, "siblings": siblings}).encode())
-        name = path.partition(f"/resolve/{COMMIT}/")[2]
-        if name not in files:
-            return self._reply(404, b"{}", **{"X-Error-Code": "EntryNotFound"})
-        if name == "model.safetensors":
-            return self._reply(
-                302,
-                b"",
-                **{
-                    "Location": hub.redirect,
-                    "X-Repo-Commit": COMMIT,
-                    "X-Linked-Etag": f'"{hub.oid}"',
-                    "X-Linked-Size": str(hub.claimed or len(hub.model)),
-                },
-            )
-        body = files[name]
-        etag = hashlib.sha1(body, usedforsecurity=False).hexdigest()
-        return self._reply(200, body, **{"ETag": f'"{etag}"', "X-Repo-Commit": COMMIT})
-
-    do_HEAD = do_GET
-
-    def _cdn(self) -> None:
-        body, status, extra = self.server.large, 200, {}
-        if asked := self.headers.get("Range"):
-            start = int(asked.removeprefix("bytes=").partition("-")[0])
-            extra = {"Content-Range": f"bytes {start}-{len(body) - 1}/{len(body)}"}
-            body, status = body[start:], 206
-        self.send_response(status)
-        for name, value in {"ETag": f'"{OID}"', "Content-Length": str(len(body)), **extra}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        if self.command == "HEAD":
-            return
-        for start in range(0, len(body), _PIECE):
-            self.wfile.write(body[start : start + _PIECE])
-            self.server.sent += _PIECE
-            time.sleep(self.server.pause)
-
-
-class Hub(ThreadingHTTPServer):
-    """The Hub's interface as its client reads it, with a CDN behind a redirect."""
-
-    daemon_threads = True
-    model = LARGE
-    large = LARGE
-    redirect = ""
-    pause = 0.0
-    sent = 0
-    claimed = 0
-
-    def __init__(self) -> None:
-        self.requests: list[tuple[str, str, dict[str, str]]] = []
-        super().__init__(("127.0.0.1", 0), _Handler)
-
-    @property
-    def oid(self) -> str:
-        """What the Hub says of the large file."""
-        return hashlib.sha256(self.model).hexdigest()
-
-    def entry(self, name: str, body: bytes) -> dict[str, Any]:
-        """A file in the listing of a tree."""
-        entry: dict[str, Any] = {"type": "file", "path": name, "size": len(body), "oid": "1" * 40}
-        if body is self.model:
-            entry["lfs"] = {"oid": self.oid, "size": len(body), "pointerSize": 130}
-        return entry
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Clients that go away are part of the tests."""
-
 
 @pytest.fixture
-def cdn() -> Iterator[Hub]:
+def cdn() -> Iterator[ModelHub]:
     """Where content is redirected to: another host, as the client sees it."""
-    yield from _served(Hub())
+    with serve_hub() as server:
+        yield server
 
 
 @pytest.fixture
-def hub(cdn: Hub) -> Iterator[Hub]:
+def hub(cdn: ModelHub) -> Iterator[ModelHub]:
     """The server."""
-    server = Hub()
-    server.redirect = f"http://127.0.0.1:{cdn.server_address[1]}/cdn/{OID}"
-    yield from _served(server)
+    with serve_hub() as server:
+        server.redirect = f"http://127.0.0.1:{cdn.server_address[1]}/cdn/{OID}"
+        yield server
 
 
-def _served(server: Hub) -> Iterator[Hub]:
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-    thread.start()
-    yield server
-    server.shutdown()
-    server.server_close()
-    thread.join()
-
-
-def run(download: Any, hub: Hub, *items: dict[str, Any], **environment: str) -> Any:
+def run(download: Any, hub: ModelHub, *items: dict[str, Any], **environment: str) -> Any:
     """The program in a process of its own: its client reads the environment when it is imported."""
     env = {**os.environ, "HF_ENDPOINT": f"http://127.0.0.1:{hub.server_address[1]}", **environment}
     command = download.command({"huggingFace": list(items)})
@@ -181,7 +63,7 @@ def assert_failed(download: Any, done: Any, code: int, *words: str) -> None:
     assert "model.safetensors" not in snapshot(download)
 
 
-def test_a_killed_run_goes_on_where_it_was(download: Any, hub: Hub, cdn: Hub) -> None:
+def test_a_killed_run_goes_on_where_it_was(download: Any, hub: ModelHub, cdn: ModelHub) -> None:
     """What came before is not fetched again, and the content is right."""
     hub.model = cdn.large = random.Random(1).randbytes(20 * 1024**2)
     cdn.pause = 0.01
@@ -205,7 +87,9 @@ def test_a_killed_run_goes_on_where_it_was(download: Any, hub: Hub, cdn: Hub) ->
 
 
 @pytest.mark.parametrize("repo", ["a/c", "a/b"], ids=["other repository", "same repository"])
-def test_items_that_share_a_large_file_do_not_collide(download: Any, hub: Hub, cdn: Hub, repo: str) -> None:
+def test_items_that_share_a_large_file_do_not_collide(
+    download: Any, hub: ModelHub, cdn: ModelHub, repo: str
+) -> None:
     """Two repositories with the same file, or two items of one repository, are downloaded at once."""
     hub.model = cdn.large = random.Random(3).randbytes(20 * 1024**2)
     cdn.pause = 0.005
@@ -219,7 +103,7 @@ def test_items_that_share_a_large_file_do_not_collide(download: Any, hub: Hub, c
 
 
 @pytest.mark.parametrize("fault", ["content", "short", "redirect"])
-def test_large_files_fail_as_others_do(download: Any, hub: Hub, cdn: Hub, fault: str) -> None:
+def test_large_files_fail_as_others_do(download: Any, hub: ModelHub, cdn: ModelHub, fault: str) -> None:
     """Wrong content, an answer that ends too early, a redirect to the metadata server."""
     hub.model = cdn.large = bytes(20 * 1024**2)
     if fault == "content":
@@ -234,7 +118,7 @@ def test_large_files_fail_as_others_do(download: Any, hub: Hub, cdn: Hub, fault:
 
 
 def test_a_redirect_to_another_protocol_is_refused(
-    download: Any, hub: Hub, cdn: Hub, ftp: tuple[str, list[bytes]]
+    download: Any, hub: ModelHub, cdn: ModelHub, ftp: tuple[str, list[bytes]]
 ) -> None:
     """A large file that is redirected to an FTP server: exit 2, and nothing connects to it."""
     hub.model = cdn.large = bytes(20 * 1024**2)
@@ -244,7 +128,9 @@ def test_a_redirect_to_another_protocol_is_refused(
     assert_failed(download, done, 2, "model.safetensors of a/b", "ftp://")
 
 
-def test_a_repository_comes_into_the_cache_through_the_cdn(download: Any, hub: Hub, cdn: Hub) -> None:
+def test_a_repository_comes_into_the_cache_through_the_cdn(
+    download: Any, hub: ModelHub, cdn: ModelHub
+) -> None:
     """The layout that the Hub's users read; a second run fetches no content."""
     done = run(download, hub, {"repoId": "a/b"})
     assert done.returncode == 0, done.stderr
@@ -288,7 +174,7 @@ def test_large_files_are_read_once_to_be_checked(download: Any, monkeypatch: pyt
         hub_blobs.verify("huggingFace[0]", "x", blobs / OID)
 
 
-def test_only_the_named_files(download: Any, hub: Hub) -> None:
+def test_only_the_named_files(download: Any, hub: ModelHub) -> None:
     """A file that is not there is reported."""
     assert run(download, hub, {"repoId": "a/b", "files": ["config.json"]}).returncode == 0
     assert snapshot(download) == {"config.json": b'{"a": 1}'}
@@ -297,7 +183,7 @@ def test_only_the_named_files(download: Any, hub: Hub) -> None:
     assert "none.json" in done.stderr
 
 
-def test_a_gated_repository_needs_a_token(download: Any, hub: Hub, cdn: Hub) -> None:
+def test_a_gated_repository_needs_a_token(download: Any, hub: ModelHub, cdn: ModelHub) -> None:
     """Exit 3 with what to do; with HF_TOKEN it works, and the CDN does not see the token."""
     assert_failed(download, run(download, hub, {"repoId": "a/gated"}), 3, "gated", "HF_TOKEN")
     assert run(download, hub, {"repoId": "a/gated"}, HF_TOKEN=TOKEN).returncode == 0
@@ -308,31 +194,31 @@ def test_a_gated_repository_needs_a_token(download: Any, hub: Hub, cdn: Hub) -> 
     ("item", "word"),
     [({"repoId": "a/missing"}, "repository"), ({"repoId": "a/b", "revision": "none"}, "revision")],
 )
-def test_what_does_not_exist_is_exit_3(download: Any, hub: Hub, item: dict[str, str], word: str) -> None:
+def test_what_does_not_exist_is_exit_3(download: Any, hub: ModelHub, item: dict[str, str], word: str) -> None:
     """Repository or revision."""
     assert_failed(download, run(download, hub, item), 3, word)
 
 
-def test_content_that_is_not_what_the_hub_says_fails(download: Any, hub: Hub, cdn: Hub) -> None:
+def test_content_that_is_not_what_the_hub_says_fails(download: Any, hub: ModelHub, cdn: ModelHub) -> None:
     """Exit 4, and the file is gone."""
     cdn.large = LARGE[:-1] + b"x"
     assert_failed(download, run(download, hub, {"repoId": "a/b"}), 4, "model.safetensors")
 
 
-def test_a_redirect_to_the_metadata_server_is_refused(download: Any, hub: Hub) -> None:
+def test_a_redirect_to_the_metadata_server_is_refused(download: Any, hub: ModelHub) -> None:
     """Exit 2, whoever redirects."""
     hub.redirect = "http://169.254.169.254/latest"
     assert_failed(download, run(download, hub, {"repoId": "a/b"}), 2, "169.254.169.254")
 
 
-def test_a_hub_that_does_not_answer_is_a_network_failure(download: Any, hub: Hub) -> None:
+def test_a_hub_that_does_not_answer_is_a_network_failure(download: Any, hub: ModelHub) -> None:
     """Exit 6."""
     done = run(download, hub, {"repoId": "a/b"}, HF_ENDPOINT="http://127.0.0.1:1")
     assert_failed(download, done, 6, "HF_ENDPOINT")
 
 
 def test_a_repository_larger_than_the_volume_is_refused_before_the_first_byte(
-    download: Any, hub: Hub, cdn: Hub
+    download: Any, hub: ModelHub, cdn: ModelHub
 ) -> None:
     """Exit 5, as for objects of stores."""
     hub.claimed = 2**41
@@ -342,7 +228,7 @@ def test_a_repository_larger_than_the_volume_is_refused_before_the_first_byte(
 
 @pytest.mark.parametrize("flag", ["--max-files=2", "--max-bytes=1000"])
 def test_a_repository_beyond_a_limit_is_refused_before_the_first_byte(
-    download: Any, hub: Hub, cdn: Hub, monkeypatch: pytest.MonkeyPatch, flag: str
+    download: Any, hub: ModelHub, cdn: ModelHub, monkeypatch: pytest.MonkeyPatch, flag: str
 ) -> None:
     """Exit 2 with the flag that sets the limit."""
     command = type(download).command
@@ -351,7 +237,7 @@ def test_a_repository_beyond_a_limit_is_refused_before_the_first_byte(
     assert not cdn.sent
 
 
-def test_a_private_repository_that_was_renamed(download: Any, hub: Hub, cdn: Hub) -> None:
+def test_a_private_repository_that_was_renamed(download: Any, hub: ModelHub, cdn: ModelHub) -> None:
     """Its large files too; the Hub's own redirects keep the token, the CDN does not see it."""
     hub.model = cdn.large = random.Random(2).randbytes(20 * 1024**2)
     done = run(download, hub, {"repoId": "old/name"}, HF_TOKEN=TOKEN)
@@ -359,3 +245,27 @@ def test_a_private_repository_that_was_renamed(download: Any, hub: Hub, cdn: Hub
     [link] = (download.root / "hf" / "hub" / "models--old--name").rglob("model.safetensors")
     assert link.read_bytes() == hub.model
     assert not [path for _, path, headers in cdn.requests if TOKEN in str(headers)]
+
+
+@pytest.mark.parametrize("link", ["hub", "hub/models--a--b", "hub/models--a--b/blobs"])
+def test_a_link_out_of_the_cache_volume_is_not_followed(download: Any, hub: ModelHub, link: str) -> None:
+    """Another user of the volume may have left one at any level of the cache."""
+    outside = download.root / "outside"
+    outside.mkdir()
+    place = download.root / "hf" / link
+    place.parent.mkdir(parents=True)
+    place.symlink_to(outside)
+    assert_failed(download, run(download, hub, {"repoId": "a/b"}), 2, "symbolic link out of the volume")
+    assert list(outside.iterdir()) == []
+
+
+def test_a_name_with_dots_is_named(download: Any, hub: ModelHub) -> None:
+    """Exit 2: another try would end the same way."""
+    hub.small["../../x"] = b"escaped"
+    assert_failed(download, run(download, hub, {"repoId": "a/b"}), 2, "'../../x'")
+
+
+def test_a_redirect_to_an_ipv6_address_is_checked_like_any_other(download: Any, hub: ModelHub) -> None:
+    """The client writes it without brackets to its proxy."""
+    hub.redirect = f"http://[::1]:{hub.server_address[1]}/cdn/{OID}"
+    assert_failed(download, run(download, hub, {"repoId": "a/b"}), 2, "::1 is a loopback address")

@@ -184,3 +184,17 @@ def test_a_git_host_that_does_not_answer_is_a_network_failure(download: Any) -> 
     """Exit 6."""
     items = {"git": [{"repository": "http://127.0.0.1:1/x.git", "targetPath": "x"}]}
     download.assert_failed(download(items), 6, "git[0]")
+
+
+@pytest.mark.parametrize("host", ["[::1]", "127.0.0.2", "localhost"])
+def test_a_redirect_to_loopback_that_nobody_wrote_is_refused(download: Any, objects: Any, host: str) -> None:
+    """An endpoint on one loopback address allows none of the others."""
+    objects.content["a"] = BODY
+
+    def redirect(handler: Any) -> bool:
+        handler.reply(302, Location=f"http://{host}:{objects.port}/bucket/a")
+        return True
+
+    objects.faults["a"] = redirect
+    outcome = download(download.one(objects.url))
+    download.assert_failed(outcome, 2, "files[0]", host.strip("[]"), "loopback")

@@ -101,6 +101,16 @@ def test_a_link_out_of_the_volume_is_not_followed(download: Any, objects: Any) -
     assert list(outside.iterdir()) == []
 
 
+def test_a_link_in_place_of_a_partial_file_is_named(download: Any, objects: Any) -> None:
+    """It is not followed, and the user learns which file to remove."""
+    objects.content["a"] = BODY
+    download.volume.mkdir()
+    (download.volume / "a.bin.part").symlink_to(download.root / "outside")
+    outcome = download(download.one(objects.url))
+    download.assert_failed(outcome, 2, "files[0]", "a.bin.part is a symbolic link", "remove the link")
+    assert not (download.root / "outside").exists()
+
+
 @pytest.mark.parametrize(
     ("text", "word"),
     [

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from kaiwo import testing
 from kaiwo.api.schema import structural
 from kaiwo.plugin.kit.fields import TargetPath
-from kaiwo_storage_s3_gcs_azure_git_hf import items, plugin
+from kaiwo_storage_s3_gcs_azure_git_hf import fields, items, plugin
 
 SECRET = {"secretName": "creds", "secretKey": "key"}
 FILE = {"path": "models/a.bin", "targetPath": "a.bin"}
@@ -153,3 +153,21 @@ def test_the_api_server_adds_nothing_to_an_item() -> None:
     """What a user wrote stays as it is: no schema default puts empty lists into live objects."""
     for source in testing.plugins(plugin).sources:
         assert '"default"' not in json.dumps(structural(source.item))
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "words"),
+    [
+        (fields.RepoId, "https://huggingface.co/org/model", 'write its name alone, such as "org/model"'),
+        (fields.GitRef, "-b main", "a branch, tag or commit"),
+        (fields.Commit, "0a1b2c3", "a full commit hash"),
+        (fields.Region, "us east", "a region such as us-east-1"),
+    ],
+)
+def test_a_text_of_the_wrong_form_is_answered_in_words(kind: Any, value: str, words: str) -> None:
+    """A pattern tells nobody what to write."""
+    with pytest.raises(ValidationError) as caught:
+        TypeAdapter(kind).validate_python(value)
+    (error,) = caught.value.errors()
+    assert error["type"] == "value_error"
+    assert words in error["msg"]

@@ -100,6 +100,10 @@ def test_a_problem_is_reported_at_its_line_and_column(cli: Cli, spec: str, line:
             "apiVersion: kaiwo.silogen.ai/v1\nkind: KaiwoJob\n",
             'x.yaml:1:1: apiVersion: unknown version "kaiwo.silogen.ai/v1"; write kaiwo.silogen.ai/v1alpha1',
         ),
+        (
+            "apiVersion: kaiwo.ai/v1alpha1\nkind: KaiwoJob\n",
+            'x.yaml:1:1: apiVersion: unknown version "kaiwo.ai/v1alpha1"; write kaiwo.silogen.ai/v1alpha1',
+        ),
         ("kind: KaiwoJob\n", "x.yaml:1:1: apiVersion: is required; write kaiwo.silogen.ai/v1alpha1"),
         ("metadata: {}\n", "x.yaml:1:1: kind: is required; write one of KaiwoJob, KaiwoService"),
         ("just words\n", 'x.yaml:1:1: expected a workload, got the string "just words"; '),

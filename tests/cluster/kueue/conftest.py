@@ -51,17 +51,23 @@ def control_plane(platform: Any) -> Any:
 async def operator(
     control_plane: Any, crds: None
 ) -> AsyncIterator[Callable[..., Awaitable[OperatorProcess]]]:
-    """A function that starts an operator for the whole cluster; it ends with the test."""
+    """A function that starts an operator for the whole cluster; it ends with the test.
+
+    It is ready when the function returns, unless ``ready=False``.
+    """
     del crds
     started: list[OperatorProcess] = []
 
-    async def start(**how: Any) -> OperatorProcess:
+    lease = f"kaiwo-{secrets.token_hex(4)}"
+
+    async def start(*, ready: bool = True, **how: Any) -> OperatorProcess:
         how.setdefault("kubeconfig", control_plane.kubeconfig)
         how.setdefault("plugins", PLUGINS)
-        lease = f"kaiwo-{secrets.token_hex(4)}"
-        process = OperatorProcess(leader_election=False, lease_name=lease, **how).start()
+        how.setdefault("leader_election", False)
+        process = OperatorProcess(lease_name=lease, **how).start()
         started.append(process)
-        await asyncio.to_thread(process.wait_ready)
+        if ready:
+            await asyncio.to_thread(process.wait_ready)
         return process
 
     yield start

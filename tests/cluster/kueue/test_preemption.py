@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,8 +14,10 @@ from kaiwo.workload.ending.record import EndingRecord
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from pathlib import Path
 
     from kaiwo.engine.resource import Object
+    from kaiwo.testing.fault_proxy import FaultProxy
     from kaiwo.testing.operator import OperatorProcess
 
     Start = Callable[..., Awaitable[OperatorProcess]]
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("pristine")]
 
 FOREVER = {"kaiwo-sandbox/forever": "true"}
+QUICK = {"pendingThresholdForPreemption": "2s", "preemptionProtection": "1s"}
 
 
 def condition(status: Object, kind: str) -> Object:
@@ -37,15 +41,8 @@ async def test_an_urgent_job_gets_the_gpus_of_the_one_that_is_longest_past_its_d
     The record names it, both sides have conditions and events, and the two jobs that were not needed run on:
     one within its duration, one past it.
     """
-    keys = {"cpu": "64", "memory": "1Ti", "amd.com/gpu": "6"}
-    resources = [{"name": key, "nominalQuota": amount} for key, amount in keys.items()]
-    group = {"coveredResources": list(keys), "flavors": [{"name": "f", "resources": resources}]}
-    await admin.configure(
-        clusterQueues=[{"name": "kaiwo", "spec": {"resourceGroups": [group]}}],
-        resourceFlavors=[{"name": "f", "nodeLabels": {"kaiwo/gpu-model": "mi300x"}}],
-    )
-    quick = {"pendingThresholdForPreemption": "2s", "preemptionProtection": "1s"}
-    await admin.set(scheduling={**quick, "preemption": "Report"})
+    await give(admin, gpus=6)
+    await admin.set(scheduling={**QUICK, "preemption": "Report"})
     await operator()
     await admin.status("READY")
     await lab.submit("long", gpus=2, duration="1s", pods=FOREVER)
@@ -60,7 +57,7 @@ async def test_an_urgent_job_gets_the_gpus_of_the_one_that_is_longest_past_its_d
     for name in ("long", "late", "steady"):
         assert (await status_of(lab, name))["status"] == "RUNNING"
 
-    await admin.set(scheduling={**quick, "preemption": "Enforce"})
+    await admin.set(scheduling={**QUICK, "preemption": "Enforce"})
     ended = await lab.reaches("long", "TERMINATED")
     await lab.reaches("urgent", "RUNNING")
 
@@ -81,6 +78,59 @@ async def test_an_urgent_job_gets_the_gpus_of_the_one_that_is_longest_past_its_d
     assert (await status_of(lab, "late"))["status"] == "RUNNING"
     reasons = {reason async for reason in warnings(lab, "long")}
     assert {"DurationExceeded", "WorkloadTerminating"} <= reasons
+
+
+async def test_a_requeued_job_gives_its_gpus_away_and_runs_again_afterwards(
+    operator: Start, admin: Any, lab: Any, proxy: FaultProxy, tmp_path: Path
+) -> None:
+    """Two operators with a Lease, and the one that decided is killed before it deletes the Job.
+
+    The other one carries out the same decision: one victim, deleted once. It is created again when the
+    urgent one runs, waits behind it, and runs from its beginning when that one is gone.
+    """
+    await give(admin, gpus=2)
+    await admin.set(scheduling={**QUICK, "preemptionAction": "Requeue"})
+    first = await operator(kubeconfig=proxy.write_kubeconfig(tmp_path / "first"), leader_election=True)
+    second = await operator(leader_election=True, ready=False)
+    await admin.status("READY")
+    await lab.submit("long", gpus=2, duration="1s", pods=FOREVER)
+    begun = await lab.reaches("long", "RUNNING")
+    assert await asyncio.to_thread(second.readyz_when_up) == 200  # its cache is complete
+    deletion = proxy.hang(method="DELETE", path="/jobs/long$", times=None)
+    urgent = await lab.submit("urgent", gpus=2, pods=FOREVER)
+    await asyncio.wait_for(deletion.happened.wait(), 60)
+    decided = EndingRecord.read((await status_of(lab, "long"))["termination"])
+    await asyncio.to_thread(first.kill)
+
+    await lab.reaches("urgent", "RUNNING")
+    await lab.reaches("long", "PENDING", reason="Pending")
+    again = await status_of(lab, "long")
+    await lab.client.delete(KAIWO_JOB, lab.namespace, "urgent", propagation="Foreground")
+    ran = await lab.reaches("long", "RUNNING")
+
+    record = EndingRecord.read(ran["termination"])
+    assert decided is not None
+    assert record is not None
+    assert record.beneficiary is not None
+    assert record.beneficiary.uid == urgent["metadata"]["uid"]
+    assert (record.decision, record.child_uid) == (decided.decision, begun["childUID"])
+    assert (record.action, record.requeues, record.earlier) == ("Requeue", 1, ())
+    assert again["childUID"] == ran["childUID"] != begun["childUID"]
+    assert ran["startTime"] > begun["startTime"]
+    assert condition(ran, "Requeued")["status"] == "True"
+    messages = [message for _, reason, message in await lab.events("long") if reason == "WorkloadPending"]
+    assert any("preempted for KaiwoJob" in message and "requeued, once" in message for message in messages)
+
+
+async def give(admin: Any, gpus: int) -> None:
+    """Let the cluster have one queue with so many GPUs."""
+    keys = {"cpu": "64", "memory": "1Ti", "amd.com/gpu": str(gpus)}
+    resources = [{"name": key, "nominalQuota": amount} for key, amount in keys.items()]
+    group = {"coveredResources": list(keys), "flavors": [{"name": "f", "resources": resources}]}
+    await admin.configure(
+        clusterQueues=[{"name": "kaiwo", "spec": {"resourceGroups": [group]}}],
+        resourceFlavors=[{"name": "f", "nodeLabels": {"kaiwo/gpu-model": "mi300x"}}],
+    )
 
 
 async def status_of(lab: Any, name: str) -> Object:

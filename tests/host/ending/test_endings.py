@@ -126,6 +126,26 @@ async def test_the_next_decision_waits_until_what_is_free_has_been_given(server:
     assert server.endings.under_way == {}
 
 
+async def test_a_requeued_job_is_as_good_as_ended_for_the_next_decision(server: Server) -> None:
+    """The next one waits for the same moment; how often it was requeued stays in its record."""
+    chosen = dataclasses.replace(victim(), action="Requeue")
+    await server.endings.decide(decision(chosen, beneficiary=URGENT))
+    status = server.known("one").full()["status"]
+    taken = EndingRecord.read(status["termination"])
+    assert taken is not None
+    requeued = dataclasses.replace(taken, requeued_at=NOW, requeues=1)
+    server.put("one", 9, **{**status, "status": "PENDING", "termination": requeued.document()})
+    assert list(server.endings.under_way) == ["uid-of-one"]
+    server.seconds = SETTLE_SECONDS
+    assert server.endings.under_way == {}
+    server.put("one", 10, **{**server.known("one").full()["status"], "status": "RUNNING"})
+    await server.endings.decide(decision(victim("one", "10")))
+    again = EndingRecord.read(server.known("one").part("status", "termination"))
+    assert again is not None
+    assert (again.action, again.requeues, again.requeued_at) == ("Terminate", 1, None)
+    assert [one.decision for one in again.earlier] == [taken.decision]
+
+
 async def test_a_victim_that_does_not_end_stops_decisions_for_a_while_only(server: Server) -> None:
     """Its pods ignore SIGTERM on a node that is gone; others wait ten minutes at most."""
     await server.endings.decide(decision(beneficiary=URGENT))

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kaiwo.api.crds import KAIWO_JOB
 from kaiwo.engine.errors import Conflict
 from kaiwo.engine.resource import NODE, POD
 from kaiwo.host.ending.preemption import BACKSTOP_SECONDS, LONGEST_TIMER, RETRY_SECONDS
 from kaiwo.testing import node
 from kaiwo.workload.ending.record import EndingRecord
+from kaiwo.workload.labels import ADOPTED
 
 if TYPE_CHECKING:
     from conftest import World
@@ -42,6 +44,34 @@ def test_the_one_that_is_longest_past_its_duration_is_ended(full: World) -> None
         assert words in record.evidence
     assert full.condition("urgent") == ("True", "VictimsChosen")
     assert full.server.events == [("later", "WorkloadTerminating"), ("urgent", "PreemptionDecided")]
+
+
+def test_a_job_is_requeued_where_the_configuration_says_so(full: World) -> None:
+    """The decision says so, so that a change of the setting meanwhile does not matter."""
+    full.spec = {"preemptionAction": "Requeue"}
+    full.decide()
+    record = EndingRecord.read(full.server.known("later").part("status", "termination"))
+    assert record is not None
+    assert record.action == "Requeue"
+    [reported] = [item for item in full.server.known("urgent").part("status", "conditions")
+              if item["type"] == "PreemptionDecided"]  # fmt: skip
+    assert "KaiwoJob team/later (requeued) ended by Kaiwo for it" in reported["message"]
+
+
+def test_an_adopted_job_is_not_requeued(full: World) -> None:
+    """Its owner made what runs it."""
+    full.spec = {"preemptionAction": "Requeue"}
+    full.server.put_object(KAIWO_JOB, adopted(full.server.known("later").full()))
+    full.decide()
+    assert full.word("later") == "TERMINATING"
+    record = EndingRecord.read(full.server.known("later").part("status", "termination"))
+    assert record is not None
+    assert record.action == "Terminate"
+
+
+def adopted(obj: Any) -> Any:
+    """A job with the label of an adopted one."""
+    return {**obj, "metadata": {**obj["metadata"], "labels": {ADOPTED: "uid-of-the-job"}}}
 
 
 def test_one_decision_at_a_time(full: World) -> None:

@@ -153,6 +153,8 @@ def test_preemptions_are_counted_by_queue(world: World) -> None:
     world.moves("a", "RUNNING", "PENDING", "Suspended")
     world.moves("a", "RUNNING", "PENDING", "Preempted")
     assert world.value("kaiwo_preemptions_total", kind="KaiwoJob", queue="q") == 1
+    world.moves("a", "TERMINATING", "PENDING", "PreemptedAndRequeued")
+    assert world.value("kaiwo_preemptions_total", kind="KaiwoJob", queue="q") == 2
 
 
 def test_ends_are_counted_by_what_ended_them(world: World) -> None:

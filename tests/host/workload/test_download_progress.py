@@ -15,6 +15,8 @@ from kaiwo.workload.download.progress import Progress
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    import pytest
+
 KEY = Key("team", "tune")
 
 
@@ -124,6 +126,19 @@ async def test_a_log_that_cannot_be_read_is_tried_again() -> None:
         assert logs.opened == ["pod"] * 3
         await logs.says(7)
         assert downloads.progress(KEY) == Progress(7, 100)
+
+
+async def test_a_missing_right_to_read_logs_is_named_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Otherwise nobody learns why no download has a progress."""
+    async with following() as (logs, downloads):
+        words = 'cannot get resource "pods/log"'
+        logs.errors = [Forbidden(403, "Forbidden", words, "log"), Forbidden(403, "Forbidden", words, "log")]
+        downloads.follow(KEY, "pod", reported=False)
+        while len(logs.opened) < 3:
+            await asyncio.sleep(0.1)
+        warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+        assert len(warnings) == 1
+        assert words in warnings[0]
 
 
 async def test_who_does_not_lead_reads_no_logs() -> None:

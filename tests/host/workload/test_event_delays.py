@@ -18,7 +18,6 @@ from kaiwo.host.workload.event_delays import (
     SHORT_DELAY,
     of_any,
     of_child,
-    of_conditions,
     of_pod,
     of_queue_object,
     of_workload,
@@ -88,13 +87,13 @@ def conditions(**states: str) -> Object:
 )
 def test_conditions_that_people_wait_for_are_reconciled_at_once(old: Any, new: Any, seconds: float) -> None:
     """Those that were named, when they come or go, and the end of the object."""
-    assert of_conditions(("Complete", "Failed"))(change(JOB, old, new)) == seconds
+    assert of_child(("Complete", "Failed"), ())(change(JOB, old, new)) == seconds
 
 
 def test_an_object_that_is_being_deleted_is_reconciled_at_once() -> None:
     """A child that goes ends its workload, or is made again."""
     going = entry(JOB, {}, deletionTimestamp="2026-01-01T00:00:00Z")
-    assert of_conditions(())(CacheEvent("MODIFIED", JOB, entry(JOB, {}), going)) == NO_DELAY
+    assert of_child((), ())(CacheEvent("MODIFIED", JOB, entry(JOB, {}), going)) == NO_DELAY
 
 
 def test_of_unknown_kinds_every_change_is_reconciled_soon() -> None:

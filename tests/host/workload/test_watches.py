@@ -159,6 +159,18 @@ def test_a_change_of_an_unread_status_field_causes_no_reconciliation(
     assert (delay(CacheEvent("MODIFIED", JOB, old, new)) < math.inf) is reconciled
 
 
+def test_what_happens_around_an_ended_workload_concerns_nobody(world: World) -> None:
+    """Its Job and its pods still change several times; a change of its own counts."""
+    pod = {"metadata": {"name": "p", "namespace": "default", "labels": {"kaiwo.silogen.ai/run-id": UID}}}
+    world.states.of(KEY, UID).end("7")
+    assert world.keys(JOB, child()) == set()
+    assert world.keys(POD, pod) == set()
+    assert world.keys(KAIWO_JOB, job()) == {KEY}
+    world.states.of(KEY, "uid-of-the-next-run")
+    assert world.keys(POD, {"metadata": {**pod["metadata"], "name": "q"}}) == set()
+    assert world.keys(JOB, child()) == {KEY}
+
+
 def test_a_pod_concerns_its_run(world: World) -> None:
     """By the run's uid; pods of unknown runs cause no reconciliation."""
     pod = {"metadata": {"name": "p", "namespace": "default", "labels": {"kaiwo.silogen.ai/run-id": UID}}}

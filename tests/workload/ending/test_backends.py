@@ -13,7 +13,7 @@ import kaiwo_ray_job.plugin
 import kaiwo_ray_service.plugin
 from kaiwo.testing import job, plugins, service
 from kaiwo.testing.builders import NOW
-from kaiwo.workload.ending.record import EndingRecord
+from kaiwo.workload.ending.record import Beneficiary, EndingRecord
 from kaiwo.workload.model import Delete, DeletedChild, Registry
 
 if TYPE_CHECKING:
@@ -73,3 +73,35 @@ def test_a_workload_of_each_backend_ends_in_the_same_way(world: World, obj: Any,
     world.edit(gpus=2)
     world.settle()
     assert world.writes == []
+
+
+@pytest.mark.parametrize(
+    ("obj", "child"),
+    [
+        pytest.param(job(image="image:1", entrypoint="echo hello"), "Job", id="batch_job"),
+        pytest.param(job(image="image:1", ray=True, entrypoint="python t.py"), "RayJob", id="ray_job"),
+    ],
+)
+def test_a_job_of_each_backend_is_requeued_in_the_same_way(world: World, obj: Any, child: str) -> None:
+    """Its child goes, nothing is created while it is held, and then a child of the same kind."""
+    world.obj, world.registry = obj, REGISTRY
+    world.settle()
+    uid, own = world.status["childUID"], obj["metadata"]["uid"]
+    urgent = Beneficiary("KaiwoJob", "team", "urgent", "uid-of-urgent")
+    record = EndingRecord(
+        "d", "Duration", own, "", NOW, child_uid=uid, beneficiary=urgent, action="Requeue"
+    )  # fmt: skip
+    written = {"status": "TERMINATING", "termination": record.document()}
+    world.obj = {**world.obj, "status": {**world.status, **written}}
+    world.settle()
+    assert world.facts.live is not None
+    gone = DeletedChild(world.facts.live, deletion_seen=True)
+    world.set(live=None, missing_child=gone, beneficiary="Waiting")
+    world.settle()
+    world.writes.clear()
+    world.settle()
+    assert (world.status["reason"], world.writes) == ("PreemptedAndRequeued", [])
+    world.set(beneficiary="Served")
+    world.settle()
+    assert [write.obj["kind"] for write in world.writes] == [child]
+    assert world.status["childUID"]

@@ -221,7 +221,7 @@ def test_models_without_a_usable_gpu_are_not_named() -> None:
     other = (NodeFact("n", (VendorGpus("amd", NodeGpus("mi210", 8, "amd.com/cpx_nps1")),)),)
     facts = (*nodes(8, model="mi300x"), *broken, *other)
     message = refused(one_pod(asked(facts, gpus=1, gpuModels=["mi400"])), "NoGPUs")
-    assert "; usable nodes have mi300x, amd.com/cpx_nps1; " in message
+    assert "; spec.gpuModels: usable nodes have mi300x, amd.com/cpx_nps1; " in message
 
 
 @given(st.lists(st.integers(1, 8), min_size=1, max_size=5), st.integers(1, 12), st.integers(2, 6))

@@ -9,7 +9,7 @@ import pytest
 import kaiwo_batch_job.plugin
 import kaiwo_gpu_amd.plugin
 import kaiwo_ray_job.plugin
-from kaiwo.engine.resource import JOB, POD, Resource
+from kaiwo.engine.resource import CONFIG_MAP, JOB, PERSISTENT_VOLUME_CLAIM, POD, Resource
 from kaiwo.testing import job, plugins
 from kaiwo.workload.model import Registry
 
@@ -54,6 +54,30 @@ def test_a_kind_that_all_need_stops_all(both: World) -> None:
     both.settle()
     assert not both.writes
     assert (both.status["status"], both.status["reason"]) == ("ERROR", "Forbidden")
+
+
+OF_STORAGE = pytest.mark.parametrize("kind", [PERSISTENT_VOLUME_CLAIM, CONFIG_MAP], ids=str)
+
+
+@OF_STORAGE
+def test_kinds_of_storage_are_nothing_to_a_workload_without_storage(both: World, kind: Resource) -> None:
+    """It has neither a volume nor the description of a download."""
+    both.set(unreadable={kind: WORDS})
+    both.settle()
+    assert both.status["status"] == "STARTING"
+
+
+@OF_STORAGE
+def test_kinds_of_storage_stop_a_workload_that_downloads(both: World, kind: Resource) -> None:
+    """Nothing is created beside a volume that cannot be seen; it is the operator's rights that are named."""
+    git = {"repository": "https://git.example.com/r.git", "targetPath": "src"}
+    data = {"storageSize": "1Gi", "download": {"git": [git]}}
+    both.obj = job(image="image:1", storage={"storageEnabled": True, "data": data})
+    both.set(unreadable={kind: WORDS})
+    both.settle()
+    assert not both.writes
+    assert (both.status["status"], both.status["reason"]) == ("ERROR", "Forbidden")
+    assert WORDS in both.status["message"]
 
 
 def test_a_child_that_cannot_be_seen_is_not_gone(both: World) -> None:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import kaiwo_batch_job.plugin
+import kaiwo_deployment.plugin
 import kaiwo_storage_s3_gcs_azure_git_hf.plugin
 from kaiwo.engine.resource import PERSISTENT_VOLUME_CLAIM
 from kaiwo.plugin.observation import Finding
-from kaiwo.testing import job, plugins
+from kaiwo.testing import job, plugins, service
 from kaiwo.testing.builders import NOW
 from kaiwo.workload.model import Registry
 from kaiwo.workload.storage.classes import StorageClass
@@ -156,3 +157,27 @@ def test_a_growing_volume_says_so(world: World) -> None:
     ready = world.condition("StorageReady")
     assert (ready["status"], ready["reason"]) == ("True", "VolumeExpanding")
     assert "from 5Gi to 10Gi" in ready["message"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "replicas", "who"),
+    [
+        ("ReadWriteOnce", 2, "only pods on one node"),
+        ("ReadWriteOncePod", 2, "only one pod"),
+        ("ReadWriteOnce", 1, ""),
+        ("ReadWriteMany", 2, ""),
+    ],
+)
+def test_a_volume_that_the_pods_cannot_share_is_warned_of(
+    world: World, mode: str, replicas: int, who: str
+) -> None:
+    """Nothing fails: the pods of other nodes wait for ever."""
+    world.registry = Registry.of(plugins(kaiwo_deployment.plugin))
+    volume = {"storageEnabled": True, "accessMode": mode, "data": {"storageSize": "1Gi"}}
+    world.obj = service(image="image:1", replicas=replicas, storage=volume)
+    found = [text for text in world.plan().warnings if "spec.storage.accessMode" in text]
+    assert len(found) == bool(who)
+    assert not who or (who in found[0] and "write ReadWriteMany" in found[0])
+    world.settle()
+    messages = " ".join(item["message"] for item in world.status["conditions"])
+    assert ("share the volume" in messages) == bool(who)

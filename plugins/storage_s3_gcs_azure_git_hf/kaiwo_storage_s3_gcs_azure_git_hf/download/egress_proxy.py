@@ -30,7 +30,7 @@ class EgressProxy:
 
     def __init__(self, *, private: bool) -> None:
         self._private = private
-        self._loopback = False
+        self._loopback: set[str] = set()
         self._blocked: dict[str, str] = {}
         self._unreachable: dict[str, str] = {}
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=256)
@@ -48,14 +48,14 @@ class EgressProxy:
         self._listener.close()
 
     def register_endpoint(self, url: str) -> str | None:
-        """Register a URL that the user wrote; a loopback address may be reached only after that.
+        """Register a URL that the user wrote; this host, if it is loopback, may be reached only after that.
 
         Returns:
             Why its address is blocked; None when it is allowed or only resolving will tell.
         """
         host = urlsplit(url).hostname or ""
         if addresses.is_loopback_host(host):
-            self._loopback = True
+            self._loopback.add(host)
         address = addresses.parse_address(host)
         reason = address and self._blocked_reason(address, loopback=addresses.is_loopback_host(host))
         return f"{host} {reason}" if reason else None
@@ -90,7 +90,7 @@ class EgressProxy:
             raise
 
     def _connect_checked(self, host: str, port: int) -> socket.socket:
-        loopback = self._loopback and addresses.is_loopback_host(host)
+        loopback = host.strip("[]").lower() in self._loopback
         failure: OSError | None = None
         try:
             found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)

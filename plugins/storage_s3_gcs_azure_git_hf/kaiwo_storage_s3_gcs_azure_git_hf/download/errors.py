@@ -184,10 +184,8 @@ def to_download_error(where: str, name: str, error: BaseException) -> DownloadEr
             f"{name}: object key is not a valid path ({_invalid_key(error)})",
             "rename the object, or name a folder or files without it",
         )
-    if isinstance(error, OSError) and is_disk_full(error):
-        return DiskFullError(where, f"{name}: no space left on the volume", "increase storageSize")
     if isinstance(error, OSError) and not isinstance(error, (ConnectionError, TimeoutError)):
-        return ConfigError(where, f"{name}: write failed: {error.strerror}", "check the volume")
+        return _volume_error(where, name, error)
     if is_transient(error):
         return NetworkError(
             where,
@@ -200,6 +198,15 @@ def to_download_error(where: str, name: str, error: BaseException) -> DownloadEr
     return NotAvailableError(
         where, f"{name}: access denied{response}", f"check {also}the credentials and their permissions"
     )
+
+
+def _volume_error(where: str, name: str, error: OSError) -> DownloadError:
+    if is_disk_full(error):
+        return DiskFullError(where, f"{name}: no space left on the volume", "increase storageSize")
+    if error.errno == errno.ELOOP:
+        link = error.filename or name
+        return ConfigError(where, f"{link} is a symbolic link, which is not followed", "remove the link")
+    return ConfigError(where, f"{name}: write failed: {error.strerror}", "check the volume")
 
 
 def describe(error: BaseException) -> str:

@@ -77,6 +77,8 @@ class HubTask:
         }
 
         cache = Path(arguments["cache_dir"])
+        for folder in hub_blobs.folders(cache, self.item.repo_id):
+            self.volume.check_inside(self.where, str(folder))
         if self.alone:
             hub_blobs.remove_incomplete(cache, self.item.repo_id)
         snapshot = partial(snapshot_download, **arguments)
@@ -166,10 +168,8 @@ class HubTask:
                     f"{name}: download failed: HTTP {found.response.status_code}",
                     "check HF_TOKEN",
                 )
-            if isinstance(found, OSError) and is_disk_full(found):
-                return DiskFullError(
-                    self.where, f"{name}: no space left on the volume", "increase storageSize"
-                )
+            if local := self._local_error(name, found):
+                return local
         if any("consistency check" in str(found).lower() for found in chain):
             return IntegrityError(
                 self.where,
@@ -179,6 +179,15 @@ class HubTask:
         return NetworkError(
             self.where, f"{name}: download failed: no response", "check HF_ENDPOINT and the network"
         )
+
+    def _local_error(self, name: str, error: BaseException) -> DownloadError | None:
+        """The error for what the client does not, or cannot, write."""
+        if type(error) is ValueError:  # a name that the client refuses; those for JSON are subclasses
+            reason = str(error).partition(". ")[0]
+            return ConfigError(self.where, f"{name}: {reason}", "name the files that are wanted")
+        if isinstance(error, OSError) and is_disk_full(error):
+            return DiskFullError(self.where, f"{name}: no space left on the volume", "increase storageSize")
+        return None
 
 
 def _escape_pattern(name: str) -> str:

@@ -61,6 +61,12 @@ def _blob_folder(cache: Path, repo_id: str) -> Path:
     return cache / f"models--{repo_id.replace('/', '--')}" / "blobs"
 
 
+def folders(cache: Path, repo_id: str) -> list[Path]:
+    """The folders of the cache that a download of a repository writes into."""
+    blobs = _blob_folder(cache, repo_id)
+    return [cache / ".locks", blobs, *(blobs.parent / name for name in ("refs", "snapshots", ".no_exist"))]
+
+
 def remove_incomplete(cache: Path, repo_id: str) -> None:
     """Remove the partial files of killed clients; the client never resumes them."""
     for path in _blob_folder(cache, repo_id).glob("*.incomplete"):

@@ -200,6 +200,8 @@ def azure_blob(items: Sequence[dict[str, Any]], session: DownloadSession) -> Non
     from obstore.store import AzureStore
 
     for where, item in parse_items("azureBlob", AzureBlobStorageDownloadItem, items):
+        if item.connection_string is None:
+            raise ConfigError(f"{where}: connectionString is missing")
         config = _parse_connection_string(where, _header_value(where, session, item.connection_string))
         client = session.client(where, config["endpoint"])
 

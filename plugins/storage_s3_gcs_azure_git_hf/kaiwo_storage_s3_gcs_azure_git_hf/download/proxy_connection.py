@@ -63,6 +63,9 @@ def _parse_head(head: bytes) -> _ProxiedRequest:
         raise ValueError("not an http URL")
     fields = (line.partition(b":") for line in lines)
     named = {name.strip().lower(): value.strip().lower() for name, _, value in fields}
+    if place.netloc.count(":") > 1 and "[" not in place.netloc:
+        # A client that writes an IPv6 address without brackets, so that its end is not known.
+        place = place._replace(netloc=named.get(b"host", b"").decode("latin-1"))
     path = (place.path or "/") + (f"?{place.query}" if place.query else "")
     kept = [line for line in lines if line.partition(b":")[0].strip().lower() not in _HOP_HEADERS]
     body: int | None = int(named.get(b"content-length", 0))

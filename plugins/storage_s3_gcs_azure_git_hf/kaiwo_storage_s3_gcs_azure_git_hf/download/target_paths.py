@@ -56,9 +56,7 @@ class TargetVolume:
         folder = os.path.dirname(path)
         if folder in self._prepared:
             return
-        real = os.path.realpath(folder)
-        if real != self.root and not real.startswith(self.root.rstrip("/") + "/"):
-            raise ConfigError(where, f"{folder} is a symbolic link out of the volume", "remove the link")
+        self.check_inside(where, folder)
         try:
             os.makedirs(folder, exist_ok=True)
         except (FileExistsError, NotADirectoryError):
@@ -66,6 +64,16 @@ class TargetVolume:
                 where, f"{folder} exists and is not a folder", "remove it, or change targetPath"
             ) from None
         self._prepared.add(folder)
+
+    def check_inside(self, where: str, folder: str) -> None:
+        """A folder of the volume must not be a link that leaves it, nor below one.
+
+        Raises:
+            ConfigError: it is.
+        """
+        real = os.path.realpath(folder)
+        if real != self.root and not real.startswith(self.root.rstrip("/") + "/"):
+            raise ConfigError(where, f"{folder} is a symbolic link out of the volume", "remove the link")
 
     def state_folder(self) -> Path:
         """The state folder of the volume, created if needed.

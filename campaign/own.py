@@ -1,0 +1,81 @@
+"""A control plane of one case's own, whose programs the case may stop and whose data it may replace."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from campaign import oracles
+from campaign.arena import Arena, Cluster
+from campaign.case import ViolationError
+from campaign.replicas import created_once
+from kaiwo.api.crds import WORKLOADS
+from kaiwo.testing.fault_proxy import FaultProxy
+from kaiwo_sandbox.sandbox import Sandbox
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from campaign.scenarios import Scenario
+    from kaiwo.testing.faults import Fault
+
+BARE: Final = "batch_job,deployment,gpu_amd,gpu_nvidia"
+"""Plugins for a control plane without addons."""
+
+
+@contextlib.asynccontextmanager
+async def own_control_plane(addons: Sequence[str] = (), generation: str = "newer") -> AsyncIterator[Arena]:
+    """Start a control plane, and remove it at the end.
+
+    Args:
+        addons: that it has.
+        generation: of the addons.
+
+    Yields:
+        A namespace on it, without an operator.
+    """
+    name = f"campaign-{secrets.token_hex(4)}"
+    up = partial(Sandbox.up, name, addons=addons, generation=generation, owned=True)
+    sandbox = await asyncio.to_thread(up)
+    try:
+        async with Cluster(sandbox) as cluster, FaultProxy(cluster.connection) as proxy:
+            arena = Arena(cluster, await cluster.namespace("case"), proxy)
+            try:
+                yield arena
+            finally:
+                proxy.clear()
+                if arena.operator is not None:
+                    await asyncio.to_thread(arena.operator.close)
+    finally:
+        await asyncio.to_thread(sandbox.down)
+
+
+async def hold(arena: Arena, *scenarios: Scenario) -> None:
+    """Every oracle that needs no run without a fault."""
+    for scenario in scenarios:
+        await arena.reaches(scenario)
+        await oracles.truthful(arena, scenario)
+    workloads = 0
+    for kind in WORKLOADS.values():
+        workloads += len([obj async for obj in arena.client.list(kind, arena.namespace)])
+    created_once(arena.proxy.records, f"/namespaces/{arena.namespace}/", workloads)
+    await oracles.at_rest(arena, 2.0)
+    oracles.bounded(arena)
+    if arena.operator is not None:
+        oracles.no_traceback(arena.operator)
+        await oracles.no_secret_shown(arena.cluster, arena.namespace, arena.operator.log)
+
+
+async def came(fault: Fault) -> None:
+    """Wait until a fault took place.
+
+    Raises:
+        ViolationError: it did not.
+    """
+    try:
+        await fault.wait(60)
+    except AssertionError as error:
+        raise ViolationError("fault", str(error)) from None

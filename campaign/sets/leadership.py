@@ -1,0 +1,223 @@
+"""Set J: of two or three replicas the leader is killed, stands still, or cannot be reached."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from campaign.case import Case, ViolationError
+from campaign.own import came
+from campaign.replicas import LEASE_NAMESPACE, Replicas
+from kaiwo.engine.resource import LEASE
+from kaiwo.testing.operator import until
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
+
+    from campaign.arena import Arena
+    from campaign.replicas import Replica
+    from campaign.scenarios import Scenario
+    from kaiwo.engine.resource import Object
+    from kaiwo.testing.faults import Fault
+
+SCENARIOS: Final = 3
+"""Scenarios for each fault."""
+
+_LATE: Final = 20.0
+"""Seconds by which a write of a former leader is late. Another one leads after ten."""
+
+_LONGER_THAN_THE_LEASE: Final = 15.0
+
+
+def cases(scenarios: Sequence[Scenario], seed: int) -> Iterator[Case]:
+    """A case for each fault and a few scenarios, which the seed chooses."""
+    for name, (fault, count) in FAULTS.items():
+        chosen = random.Random(f"{seed}-{name}")  # noqa: S311  no secret
+        for scenario in chosen.sample(list(scenarios), min(SCENARIOS, len(scenarios))):
+            yield Case("J", f"{scenario.name}-{name}", partial(_run, scenario, fault, count), own=True)
+
+
+async def _run(
+    scenario: Scenario, fault: Callable[[Replicas], Awaitable[None]], count: int, arena: Arena
+) -> None:
+    async with Replicas(arena, scenario, count) as replicas:
+        await fault(replicas)
+        await replicas.check()
+
+
+async def _killed_before_a_write(replicas: Replicas) -> None:
+    fault = replicas.leader.proxy.hang(**_first_write(replicas))
+    await replicas.submit()
+    await came(fault)
+    await asyncio.to_thread(replicas.leader.process.kill)
+    await replicas.successor()
+
+
+async def _killed_without_an_answer(replicas: Replicas) -> None:
+    fault = replicas.leader.proxy.lose_answer(**_first_write(replicas))
+    await replicas.submit()
+    await came(fault)
+    await asyncio.to_thread(replicas.leader.process.kill)
+    await replicas.successor()
+
+
+async def _killed_in_turn(replicas: Replicas) -> None:
+    await asyncio.to_thread(replicas.leader.process.kill)
+    await replicas.submit()
+    second = await replicas.successor()
+    await asyncio.to_thread(second.process.kill)
+    await replicas.successor(*(each for each in replicas.all[1:] if each is not second))
+
+
+async def _stopped(replicas: Replicas) -> None:
+    replicas.leader.process.freeze()
+    await replicas.submit()
+    await replicas.successor()
+    await replicas.arena.reaches(replicas.scenario)
+    replicas.leader.process.thaw()
+    await replicas.leader.leads_no_more()
+
+
+async def _stopped_with_a_late_write(replicas: Replicas) -> None:
+    """A write that was on its way when the leader stopped reaches the API server after the change."""
+    where = _first_write(replicas)
+    fault = replicas.leader.proxy.delay(_LATE, **where)
+    await replicas.submit()
+    await came(fault)
+    replicas.leader.process.freeze()
+    await replicas.successor()
+    await replicas.arena.reaches(replicas.scenario)
+    for _ in range(int(2 * _LATE)):
+        records = replicas.arena.proxy.records
+        if any(
+            record.caller == replicas.leader.name
+            and record.method == where["method"]
+            and re.search(where["path"], record.path)
+            for record in records
+        ):
+            break
+        await asyncio.sleep(1)
+    else:
+        raise ViolationError("fault", "the late write never reached the API server")
+    replicas.leader.process.thaw()
+    await replicas.leader.leads_no_more()
+
+
+async def _stopped_in_turn(replicas: Replicas) -> None:
+    first, second = replicas.all
+    first.process.freeze()
+    await replicas.successor(second)
+    await replicas.submit()
+    first.process.thaw()
+    await first.leads_no_more()
+    second.process.freeze()
+    await replicas.successor(first, terms=1)
+    second.process.thaw()
+    await second.leads_no_more()
+
+
+async def _silent(replicas: Replicas) -> None:
+    await _cut_off(replicas, lambda leader: leader.proxy.hang(times=None))
+
+
+async def _reset(replicas: Replicas) -> None:
+    await _cut_off(replicas, lambda leader: leader.proxy.reset(times=None))
+
+
+async def _without_answers(replicas: Replicas) -> None:
+    await _cut_off(replicas, lambda leader: leader.proxy.lose_answer(times=None))
+
+
+async def _without_lease(replicas: Replicas) -> None:
+    """The Lease alone is out of reach; all else works, and must not be used."""
+    fault = replicas.leader.proxy.answer(503, path="/leases(/|$)", times=None)
+    await replicas.successor()
+    await replicas.submit()
+    await came(fault)
+    await replicas.arena.reaches(replicas.scenario)
+    await replicas.leader.leads_no_more()
+    replicas.leader.proxy.clear()
+
+
+async def _cut_off(replicas: Replicas, how: Callable[[Replica], Fault]) -> None:
+    """The leader cannot reach the API server until another one has done its work; then it can again."""
+    fault = how(replicas.leader)
+    stalled = replicas.leader.proxy.stall_stream(times=None)
+    await replicas.submit()
+    await replicas.successor()
+    await came(fault)
+    await replicas.arena.reaches(replicas.scenario)
+    await came(stalled)
+    await replicas.leader.leads_no_more()
+    replicas.leader.proxy.clear()
+
+
+async def _standby_cut_off(replicas: Replicas) -> None:
+    """The leader leads on."""
+    held = await replicas.holder()
+    standby = replicas.all[1]
+    fault = standby.proxy.hang(times=None)
+    await replicas.submit()
+    await replicas.arena.reaches(replicas.scenario)
+    await asyncio.sleep(_LONGER_THAN_THE_LEASE)
+    await came(fault)
+    standby.proxy.clear()
+    if await replicas.holder() != held or any(each.terms for each in replicas.all[1:]):
+        raise ViolationError("leader", "a replica that was cut off took the Lease of one that worked")
+
+
+async def _all_cut_off(replicas: Replicas) -> None:
+    faults = [replica.proxy.reset(times=None) for replica in replicas.all]
+    await replicas.submit()
+    for fault in faults:
+        await came(fault)
+    await replicas.leader.leads_no_more()
+    for replica in replicas.all:
+        replica.proxy.clear()
+        await replica.proxy.cut_watches(30.0)
+
+
+async def _lease_deleted(replicas: Replicas) -> None:
+    """Somebody deletes the Lease again and again; who leads keeps it."""
+    client, name = replicas.arena.client, replicas.arena.lease
+    held = await replicas.holder()
+    for _ in range(5):
+        old = await client.get(LEASE, LEASE_NAMESPACE, name)
+        await client.delete(LEASE, LEASE_NAMESPACE, name)
+        made = await until(
+            client, LEASE, LEASE_NAMESPACE, name, partial(_is_another, old["metadata"]["uid"]), timeout=60
+        )
+        if made is None or made["spec"]["holderIdentity"] != held:
+            raise ViolationError("leader", "another replica took the Lease from a leader that works")
+    await replicas.submit()
+
+
+def _is_another(uid: str, lease: Object | None) -> bool:
+    return lease is not None and lease["metadata"]["uid"] != uid
+
+
+def _first_write(replicas: Replicas) -> dict[str, Any]:
+    """Method and path of the first write for the workload, as a fault takes them."""
+    method, path = replicas.arena.cluster.references[replicas.scenario.name].writes[0]
+    return {"method": method, "path": re.escape(path.replace("{namespace}", replicas.arena.namespace)) + "$"}
+
+
+FAULTS: Final[dict[str, tuple[Callable[[Replicas], Awaitable[None]], int]]] = {
+    "killed-before-a-write": (_killed_before_a_write, 2),
+    "killed-without-an-answer": (_killed_without_an_answer, 2),
+    "killed-in-turn": (_killed_in_turn, 3),
+    "stopped": (_stopped, 2),
+    "stopped-with-a-late-write": (_stopped_with_a_late_write, 2),
+    "stopped-in-turn": (_stopped_in_turn, 2),
+    "cut-off-silently": (_silent, 3),
+    "cut-off-by-resets": (_reset, 2),
+    "cut-off-from-answers": (_without_answers, 2),
+    "cut-off-from-the-lease": (_without_lease, 2),
+    "standby-cut-off": (_standby_cut_off, 2),
+    "all-cut-off": (_all_cut_off, 2),
+    "lease-deleted": (_lease_deleted, 2),
+}
+"""By name: what happens, and to how many replicas."""

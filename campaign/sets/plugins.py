@@ -1,0 +1,264 @@
+"""Set M: plugins raise, hang, return something else, are slow, clash with others, or have another version.
+
+Each case writes a plugin, with a real entry point beside those that are installed. The host has to go on: the
+state of the plugin says what is wrong with it, and a workload that does not need it is planned as ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from campaign.case import StandaloneCase, ViolationError
+from campaign.plugin_sources import BODIES, DECLARATIONS, PLUGIN, install, source
+from kaiwo.testing.builders import job
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kaiwo.engine.resource import Object
+
+_FIRST_PARTY: Final = "batch_job"
+"""The plugin that the workload of every case needs."""
+
+_TOO: Final = f"{PLUGIN}_too"
+_SECONDS: Final = 120.0
+_OTHER_QUEUE: Final = "kueue"
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What is to be said of a plugin.
+
+    Attributes:
+        state: of the plugin.
+        reason: of the state.
+        words: part of the message.
+    """
+
+    state: str = "loaded"
+    reason: str = ""
+    words: str = ""
+
+
+_LOADED: Final = Expected()
+_BY_BODY: Final = {
+    "raise": Expected("broken", "LoadFailed", "campaign"),
+    "hang": Expected("broken", "LoadTimeout", "did not load within"),
+    "wrong-type": Expected("broken", "InvalidDeclaration", "list with int"),
+    "slow": _LOADED,
+}
+
+_RUNS: Final = {
+    "raise": "fail",
+    "hang": "hang",
+    "wrong-type": "wrong",
+    "slow": "slow",
+}
+"""By fault: the function that is called in place of the right one."""
+
+_SLOW: Final = """
+def slow(*arguments, **more):
+    time.sleep(0.3)
+    return right(*arguments, **more)
+"""
+
+_ASYNC: Final = """
+import asyncio
+
+async def hang(*_):
+    await asyncio.Event().wait()
+
+async def fail(*_):
+    raise RuntimeError("campaign")
+
+async def wrong(*_):
+    return 42
+
+async def slow(*_):
+    await asyncio.sleep(0.5)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function of a declaration that the host calls later.
+
+    Attributes:
+        hook: of the declaration.
+        more: code that puts the faulty function into the declaration, with ``{function}`` for its name.
+        user: the workload that needs it; None where all do, or none.
+        everybody: whether every workload needs it, so that all of them have to be blocked for it.
+        beside: whether it runs beside reconciliation.
+    """
+
+    hook: str
+    more: str
+    user: Object | None = None
+    everybody: bool = False
+    beside: bool = False
+
+
+def _replaced(field: str, right: str) -> str:
+    return (
+        f"right = {right}\n{_SLOW}\nimport dataclasses\n"
+        f"declared = [dataclasses.replace(declared[0], {field}={{function}})]\n"
+    )
+
+
+_DOWNLOAD: Final = {
+    "storageEnabled": True,
+    "data": {"storageSize": "1Gi", "download": {PLUGIN: [{"reference": "a"}]}},
+}
+_BACKEND: Final = f"""
+from kaiwo_batch_job.backend import BatchJobBackend
+
+right = BatchJobBackend().render
+{_SLOW}
+
+class Faulty(BatchJobBackend):
+    block = "{PLUGIN}Job"
+
+    def serves(self, workload):
+        return self.block in workload.blocks
+
+    def render(self, inp):
+        return {{function}}(inp)
+
+import dataclasses
+declared = [dataclasses.replace(declared[0], implementation=Faulty)]
+"""
+
+CALLS: Final[dict[str, Call]] = {
+    "render": Call("kaiwo_backends", _BACKEND, job("user", image="a", acmeJob={})),
+    "secrets": Call(
+        "kaiwo_download_sources",
+        _replaced("secrets", "declared[0].secrets"),
+        job("user", image="a", storage=_DOWNLOAD),
+    ),
+    "recognise": Call("kaiwo_gpu_vendors", _replaced("recognise", "declared[0].recognise")),
+    "assign": Call("kaiwo_queue_systems", _replaced("assign", "declared[0].assign"), everybody=True),
+    "contribute": Call(
+        "kaiwo_pod_contributions", _replaced("contribute", "declared[0].contribute"), everybody=True
+    ),
+    "diagnose": Call("kaiwo_diagnosis_rules", _replaced("diagnose", "declared[0].diagnose")),
+    "start": Call("kaiwo_lifecycle", _ASYNC + "build = {function}\n", beside=True),
+    "notify": Call("kaiwo_transitions", _ASYNC + "build = {function}\n", beside=True),
+}  # fmt: skip
+"""By name: what is called later."""
+
+
+def cases() -> Iterator[StandaloneCase]:
+    """A case for each hook and each fault of it, and for each call and each fault of that."""
+    for hook in DECLARATIONS:
+        short = hook.removeprefix("kaiwo_").replace("_", "-")
+        for fault in (body for body in BODIES if body != "right"):
+            yield StandaloneCase("M", f"{short}-{fault}", partial(_hook, hook, fault))
+        yield StandaloneCase("M", f"{short}-same-name", partial(_same_name, hook))
+        yield StandaloneCase("M", f"{short}-other-version", partial(_other_version, hook))
+    for name in CALLS:
+        for fault in _RUNS:
+            yield StandaloneCase("M", f"call-{name}-{fault}", partial(_called, name, fault))
+
+
+async def _hook(hook: str, fault: str, directory: Path) -> None:
+    install(directory, PLUGIN, source(hook, fault))
+    found = await _host(directory, hook)
+    _state(found, PLUGIN, _BY_BODY[fault])
+    _serves(found)
+
+
+async def _same_name(hook: str, directory: Path) -> None:
+    """Two plugins declare the same. Where names are no claim, both are loaded."""
+    install(directory, PLUGIN, source(hook, "right"))
+    install(directory, _TOO, source(hook, "right"))
+    found = await _host(directory, hook)
+    shared = hook in {"kaiwo_lifecycle", "kaiwo_transitions"}
+    for plugin, rival in ((PLUGIN, _TOO), (_TOO, PLUGIN)):
+        _state(found, plugin, _LOADED if shared else Expected("broken", "Conflict", rival))
+    _serves(found)
+
+
+async def _other_version(hook: str, directory: Path) -> None:
+    install(directory, PLUGIN, source(hook, "right", api="99.0"))
+    found = await _host(directory, hook)
+    _state(found, PLUGIN, Expected("broken", "", "99"))
+    _serves(found)
+
+
+async def _called(name: str, fault: str, directory: Path) -> None:
+    call = CALLS[name]
+    more = call.more.replace("{function}", _RUNS[fault])
+    marker = directory / "called"
+    more += f"\n{_marking(_RUNS[fault], marker, call)}"
+    install(directory, PLUGIN, source(call.hook, "right", more=more))
+    found = await _host(directory, call.hook, call.user)
+    _state(found, PLUGIN, _LOADED)
+    if not marker.exists():
+        raise ViolationError("fault", f"{name} was not called")
+    harmless = fault == "slow" or not call.everybody
+    _serves(found, blocked=not harmless)
+    if call.user is not None:
+        _planned(found["user"], blocked=fault != "slow")
+
+
+def _marking(function: str, marker: Path, call: Call) -> str:
+    """Code that has a function leave a file when it is called."""
+    keyword = "async " if call.beside else ""
+    awaited = "await " if call.beside else ""
+    return (
+        f"faulty = {function}\n\n{keyword}def {function}(*arguments, **more):\n"
+        f"    open({str(marker)!r}, 'w').close()\n    return {awaited}faulty(*arguments, **more)\n"
+    )
+
+
+async def _host(site: Path, hook: str, workload: Object | None = None) -> dict[str, Any]:
+    """What the host came to, with all installed plugins and those of a folder."""
+    arguments = [f"--faulty={PLUGIN}", f"--faulty={_TOO}"]
+    arguments += [f"--disabled={_OTHER_QUEUE}"] if hook == "kaiwo_queue_systems" else []
+    arguments += [f"--workload={json.dumps(workload)}"] if workload else []
+    command = [sys.executable, "-m", "campaign.plugin_host", *arguments]
+    path = os.pathsep.join([str(site), str(Path(__file__).parents[2])])
+    process = await asyncio.create_subprocess_exec(
+        *command, env={**os.environ, "PYTHONPATH": path},
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        out, err = await asyncio.wait_for(process.communicate(), _SECONDS)
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        raise ViolationError("O6", f"the host did not go on within {_SECONDS:g} s") from None
+    if process.returncode:
+        raise ViolationError("O6", f"the host ended with {process.returncode}: {err.decode()[-1500:]}")
+    found: dict[str, Any] = json.loads(out.decode().splitlines()[-1])
+    return found
+
+
+def _state(found: dict[str, Any], plugin: str, expected: Expected) -> None:
+    state, reason, message = found["states"].get(plugin, ("absent", "", ""))
+    right = state == expected.state and expected.words in message
+    if not right or (expected.reason and reason != expected.reason):
+        raise ViolationError("O5", f"plugin {plugin} is {state} {reason}: {message}; expected {expected}")
+    if state == "broken" and not (reason and message):
+        raise ViolationError("O10", f"plugin {plugin} is broken without a reason: {reason} {message}")
+
+
+def _serves(found: dict[str, Any], *, blocked: bool = False) -> None:
+    """Other plugins are loaded, and a workload of theirs is planned; or blocked, and that is said."""
+    if found["states"][_FIRST_PARTY][0] != "loaded":
+        raise ViolationError("O1", f"plugin {_FIRST_PARTY} is not loaded: {found['states'][_FIRST_PARTY]}")
+    _planned(found["bystander"], blocked=blocked)
+
+
+def _planned(planned: dict[str, Any], *, blocked: bool) -> None:
+    if blocked and ("Job" in planned["kinds"] or PLUGIN not in planned["message"]):
+        raise ViolationError("O10", f"expected to be blocked, with the plugin's name: {planned}")
+    if not blocked and "Job" not in planned["kinds"]:
+        raise ViolationError("O1", f"a workload is not planned: {planned}")

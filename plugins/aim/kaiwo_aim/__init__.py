@@ -1,0 +1,1 @@
+"""AIMNamespaceConfig: credentials, pull secrets and routes for the workloads of a namespace."""
