@@ -48,7 +48,7 @@ class _Right:
     at: float
 
 
-class Rights:
+class DeletionRights:
     """Tells which kinds the operator may delete, before anything is decided."""
 
     def __init__(self, manager: Manager, clock: Callable[[], float]) -> None:
@@ -115,7 +115,7 @@ class Taking:
         self._owners = owners
         self._policy_of = policy_of
         self._now = now
-        self._rights = Rights(manager, clock)
+        self._rights = DeletionRights(manager, clock)
 
     @property
     def busy(self) -> bool:
