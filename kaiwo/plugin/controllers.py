@@ -60,7 +60,7 @@ class ControllerHost:
         namespaces: the only namespaces whose workloads are reconciled, empty for all. Watches of kinds with
             namespaces must name them, because the operator may have rights in these alone.
         nodes_labelled: whether a loaded plugin labels nodes with their pool and GPU model.
-        endings: the one place where workloads are ended early, a ``kaiwo.plugin.kit.endings.Endings``.
+        endings: the one place where workloads are ended early, a ``kaiwo.plugin.kit.endings.EndingService``.
         gpu_samples: what is read of GPUs, a ``kaiwo.plugin.kit.monitoring.GpuSamples``.
     """
 

@@ -17,8 +17,8 @@ __all__ = [
     "EndingAnswer",
     "EndingDecision",
     "EndingRecord",
+    "EndingService",
     "EndingVictim",
-    "Endings",
     "ForeignVictim",
     "GpuDemand",
     "GpuHolder",
@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 
-class Endings(Protocol):
+class EndingService(Protocol):
     """The one place where workloads are ended early, ``ControllerHost.endings``.
 
     It takes one decision at a time, so that two rules never end two workloads for one need. A KaiwoJob or

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kaiwo_gpu_preemption.models import Phase
     from kaiwo_gpu_preemption.pods import GpuPodFacts
     from kaiwo_gpu_preemption.policy import TrackingPolicy
-    from kaiwo_gpu_preemption.utilization import Utilization
+    from kaiwo_gpu_preemption.utilization import WorkloadUtilization
 
 UNKNOWN: Final = "UtilizationUnknown"
 POLICY_VALID: Final = "PolicyValid"
@@ -41,20 +41,20 @@ _WORDS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class UseReading:
     """What is known of the use of a workload's GPUs now.
 
     Attributes:
         utilization: of the last scrape, None where no pod runs or there was no scrape.
         current: the last scrape was usable; nothing is ended otherwise.
-        lost: there has been no usable one for so long that nothing is known any more.
+        missing: there has been no usable one for so long that nothing is known any more.
         interrupted: nobody read for so long before this scrape.
         problem: why nothing is known.
     """
 
-    utilization: Utilization | None
+    utilization: WorkloadUtilization | None
     current: bool = False
-    lost: bool = False
+    missing: bool = False
     interrupted: bool = False
     problem: str = ""
 
@@ -79,7 +79,7 @@ class Assessment:
 def assess(
     status: Mapping[str, Any],
     pods: Sequence[GpuPodFacts],
-    reading: Reading,
+    reading: UseReading,
     policy: TrackingPolicy,
     now: datetime,
     *,
@@ -120,17 +120,17 @@ def assess(
 
 def _without_figure(
     status: Mapping[str, Any],
-    reading: Reading,
+    reading: UseReading,
     recorded: datetime | None,
     conditions: tuple[Condition, ...],
 ) -> Assessment:
     """Phase of a workload that runs and of whose GPUs the last scrape does not say enough."""
-    if recorded is not None and not reading.lost and not reading.interrupted:
+    if recorded is not None and not reading.missing and not reading.interrupted:
         return Assessment("Idle", recorded, (*conditions, *_kept_unknown(status)))  # a scrape that failed
     kept = _kept_unknown(status)
     if kept:
         return Assessment("Active", None, (*conditions, *kept))  # another cause is no news
-    if reading.lost or recorded is not None:
+    if reading.missing or recorded is not None:
         use = reading.utilization
         problem = reading.problem or (use.problem if use is not None else "") or "MetricsMissing"
         if recorded is not None and reading.interrupted:
@@ -219,7 +219,7 @@ def timing(
 def status_change(
     status: Mapping[str, Any],
     assessment: Assessment,
-    use: Utilization | None,
+    use: WorkloadUtilization | None,
     now: datetime,
     *,
     chain: str,
@@ -257,7 +257,7 @@ def status_change(
     return changed
 
 
-def figures_moved(status: Mapping[str, Any], use: Utilization) -> bool:
+def figures_moved(status: Mapping[str, Any], use: WorkloadUtilization) -> bool:
     """Whether a figure differs from the recorded one by more than `STEP`, or pods or GPUs came or went."""
     if _moved(status.get("aggregatedUtilization"), use.percent):
         return True

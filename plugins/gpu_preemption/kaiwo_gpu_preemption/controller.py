@@ -19,7 +19,7 @@ from kaiwo.plugin.kit.controllers import Controller, Key, Watch
 from kaiwo.plugin.kit.kinds import NAMESPACE, NODE, POD
 from kaiwo.plugin.kit.monitoring import longest_gap, settling_time
 from kaiwo.plugin.kit.values import parse_time
-from kaiwo_gpu_preemption.assessment import Reading, assess, timing
+from kaiwo_gpu_preemption.assessment import UseReading, assess, timing
 from kaiwo_gpu_preemption.decisions import Decisions
 from kaiwo_gpu_preemption.environment import ProcessSettings
 from kaiwo_gpu_preemption.kinds import GPU_WORKLOAD, KAIWO_ROOTS
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from kaiwo.plugin.controllers import ControllerHost
     from kaiwo.plugin.kit.cache import CachedObject
-    from kaiwo.plugin.kit.endings import Endings
+    from kaiwo.plugin.kit.endings import EndingService
     from kaiwo.plugin.kit.kinds import Resource
     from kaiwo.plugin.kit.monitoring import GpuSamples, Scrape
     from kaiwo_gpu_preemption.pods import GpuPodFacts
@@ -99,7 +99,7 @@ class GpuWorkloadController:
         self._pods.register(POD, POD_PROJECTION, namespaces=host.namespaces, keeps=self._has_gpus)
         manager.follow("gpu_preemption", self._pods)
         self._owners = OwnerReader(manager.client, self._cached_owner, clock)
-        endings: Endings = host.endings
+        endings: EndingService = host.endings
         taking = Taking(manager, endings, self._owners, self._policy_of, clock=clock, now=now)
         self._decisions = Decisions(host, taking, self._own_pods, self._keys, clock=clock, now=now)
         self._records = Records(
@@ -256,12 +256,12 @@ class GpuWorkloadController:
             )  # fmt: skip
         use = one.use
         current = use is not None and (use.percent is not None or use.busy)
-        lost = not self._endpoint or clock - usable > longest_gap(self._interval)
-        if current and not lost:
+        missing = not self._endpoint or clock - usable > longest_gap(self._interval)
+        if current and not missing:
             self._usable[uid] = clock
-        reading = Reading(
-            use, current, lost and not current,
-            interrupted=(scrape is not None and scrape.interrupted) or (lost and current),
+        reading = UseReading(
+            use, current, missing and not current,
+            interrupted=(scrape is not None and scrape.interrupted) or (missing and current),
             problem="" if self._endpoint else "NoEndpoint",
         )  # fmt: skip
         if current:

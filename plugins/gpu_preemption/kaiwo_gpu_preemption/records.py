@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from kaiwo.plugin.kit.cache import CachedObject
     from kaiwo.plugin.kit.controllers import Manager
-    from kaiwo.plugin.kit.endings import Endings
+    from kaiwo.plugin.kit.endings import EndingService
     from kaiwo.plugin.kit.kinds import Object
     from kaiwo_gpu_preemption.owners import OwnerReader
     from kaiwo_gpu_preemption.policy import TrackingPolicy
@@ -39,7 +39,7 @@ class Records:
     def __init__(
         self,
         manager: Manager,
-        endings: Endings,
+        endings: EndingService,
         taking: Taking,
         owners: OwnerReader,
         policy_of: Callable[[OwnerMetadata], TrackingPolicy | None],

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from kaiwo.plugin.kit.cache import CachedObject
     from kaiwo.plugin.kit.controllers import Manager
-    from kaiwo.plugin.kit.endings import Endings
+    from kaiwo.plugin.kit.endings import EndingService
     from kaiwo.plugin.kit.kinds import Object
     from kaiwo_gpu_preemption.owners import OwnerMetadata, OwnerReader
     from kaiwo_gpu_preemption.policy import TrackingPolicy
@@ -48,7 +48,7 @@ class _Right:
     at: float
 
 
-class Rights:
+class DeletionRights:
     """Tells which kinds the operator may delete, before anything is decided."""
 
     def __init__(self, manager: Manager, clock: Callable[[], float]) -> None:
@@ -93,7 +93,7 @@ class Taking:
     def __init__(
         self,
         manager: Manager,
-        endings: Endings,
+        endings: EndingService,
         owners: OwnerReader,
         policy_of: Callable[[OwnerMetadata], TrackingPolicy | None],
         *,
@@ -115,7 +115,7 @@ class Taking:
         self._owners = owners
         self._policy_of = policy_of
         self._now = now
-        self._rights = Rights(manager, clock)
+        self._rights = DeletionRights(manager, clock)
 
     @property
     def busy(self) -> bool:

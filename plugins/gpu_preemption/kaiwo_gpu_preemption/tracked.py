@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kaiwo_gpu_preemption.owners import OwnerMetadata, Root
     from kaiwo_gpu_preemption.pods import GpuPodFacts
     from kaiwo_gpu_preemption.policy import TrackingPolicy
-    from kaiwo_gpu_preemption.utilization import Utilization
+    from kaiwo_gpu_preemption.utilization import WorkloadUtilization
 
 NOTICE: Final = "kaiwo.silogen.ai/gpu-preemption-notice"
 """Annotation of a GpuWorkload: when its workload was given notice."""
@@ -53,7 +53,7 @@ class Tracked:
     pods: list[GpuPodFacts] = field(default_factory=list)
     entry: CachedObject | None = None
     held: str = ""
-    use: Utilization | None = None
+    use: WorkloadUtilization | None = None
     assessment: Assessment | None = None
     timing: Timing | None = None
     conditions: list[Condition] = field(default_factory=list)

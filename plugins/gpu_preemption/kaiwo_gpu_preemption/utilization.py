@@ -20,7 +20,7 @@ _MAX_ID: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Utilization:
+class WorkloadUtilization:
     """The use of all GPUs of the running pods of a workload.
 
     Attributes:
@@ -74,7 +74,7 @@ def read_utilization(
     aggregation: Aggregation,
     now: datetime,
     settled: float,
-) -> Utilization | None:
+) -> WorkloadUtilization | None:
     """The use of the GPUs of a workload, None where no pod of it runs.
 
     A GPU without a usable sample is never taken for an idle one. Where a pod has more samples than GPUs, the
@@ -110,7 +110,7 @@ def read_utilization(
             problem = "PodsNew" if new else "MetricsInvalid" if absurd else "MetricsMissing"
         shown.append((pod.name[:317], tuple(usable[:MOST_GPUS])))
     complete = len(values) == gpus
-    return Utilization(
+    return WorkloadUtilization(
         aggregated(values, aggregation) if complete else None,
         _is_busy(values, gpus, threshold, aggregation),
         problem,

@@ -17,7 +17,7 @@ from kaiwo.workload.monitoring.samples import meanings
 from kaiwo_gpu_amd.plugin import kaiwo_gpu_vendors
 from kaiwo_gpu_preemption.assessment import (
     Assessment,
-    Reading,
+    UseReading,
     assess,
     expired,
     status_change,
@@ -25,7 +25,7 @@ from kaiwo_gpu_preemption.assessment import (
 )
 from kaiwo_gpu_preemption.pods import GpuPodFacts
 from kaiwo_gpu_preemption.policy import TrackingPolicy
-from kaiwo_gpu_preemption.utilization import Utilization, aggregated, read_utilization
+from kaiwo_gpu_preemption.utilization import WorkloadUtilization, aggregated, read_utilization
 
 if TYPE_CHECKING:
     from kaiwo_gpu_preemption.models import Aggregation
@@ -56,16 +56,18 @@ def samples(**pods: list[float]) -> Samples:
     return made
 
 
-def use(pods: list[GpuPodFacts], found: Samples | None, aggregation: Aggregation = "Max") -> Utilization:
+def use(
+    pods: list[GpuPodFacts], found: Samples | None, aggregation: Aggregation = "Max"
+) -> WorkloadUtilization:
     """The use of the GPUs of pods, with a threshold of 5 %."""
     read = read_utilization(pods, found, threshold=5, aggregation=aggregation, now=NOW, settled=30)
     assert read is not None
     return read
 
 
-def known(percent: float) -> Reading:
+def known(percent: float) -> UseReading:
     """A reading of one pod whose GPUs are all used like this."""
-    return Reading(use([pod()], samples(w_0=[percent, percent])), current=True)
+    return UseReading(use([pod()], samples(w_0=[percent, percent])), current=True)
 
 
 def idle(minutes: float) -> dict[str, Any]:
@@ -107,7 +109,7 @@ def test_missing_and_absurd_samples_never_make_gpus_idle(
     read = use([pod()], found, aggregation)
     assert read.percent is None
     assert read.problem == problem
-    made = assess({}, [pod()], Reading(read, lost=True), POLICY, NOW)
+    made = assess({}, [pod()], UseReading(read, missing=True), POLICY, NOW)
     assert (made.phase, made.idle_since) == ("Active", None)
     assert [(one.type, one.reason) for one in made.conditions] == [("UtilizationUnknown", problem)]
 
@@ -138,18 +140,18 @@ def test_gpus_that_are_used_are_used_whatever_the_others_do(
 @pytest.mark.parametrize(
     ("pods", "reading", "held", "phase"),
     [
-        ([pod(running=False, node="", lacks=KEY)], Reading(None), False, "PendingGpu"),
+        ([pod(running=False, node="", lacks=KEY)], UseReading(None), False, "PendingGpu"),
         ([pod(), pod("w-1", running=False, node="", lacks=KEY)], known(0), False, "PendingGpu"),
-        ([], Reading(None), True, "PendingGpu"),
-        ([], Reading(None), False, "PendingOther"),
-        ([pod(running=False, node="")], Reading(None), False, "PendingOther"),
-        ([pod()], Reading(None), False, "Active"),
+        ([], UseReading(None), True, "PendingGpu"),
+        ([], UseReading(None), False, "PendingOther"),
+        ([pod(running=False, node="")], UseReading(None), False, "PendingOther"),
+        ([pod()], UseReading(None), False, "Active"),
         ([pod()], known(5), False, "Active"),
         ([pod()], known(4.9), False, "Idle"),
     ],
 )
 def test_the_phase_follows_pods_and_figures(
-    pods: list[GpuPodFacts], reading: Reading, held: bool, phase: str
+    pods: list[GpuPodFacts], reading: UseReading, held: bool, phase: str
 ) -> None:
     """A workload that waits for more GPUs is not idle, whatever those do that it has."""
     assert assess({}, pods, reading, POLICY, NOW, held=held).phase == phase
@@ -164,14 +166,14 @@ def test_a_restart_neither_shortens_nor_restarts_the_clock() -> None:
 @pytest.mark.parametrize(
     ("reading", "phase", "since"),
     [
-        (Reading(use([pod()], None)), "Idle", 7),
-        (Reading(use([pod()], None), lost=True), "Active", None),
+        (UseReading(use([pod()], None)), "Idle", 7),
+        (UseReading(use([pod()], None), missing=True), "Active", None),
         (replace(known(0), interrupted=True), "Idle", 0),
         (replace(known(0), current=False), "Idle", 7),
     ],
 )
 def test_a_scrape_that_fails_leaves_the_clock_and_a_long_gap_stops_it(
-    reading: Reading, phase: str, since: float | None
+    reading: UseReading, phase: str, since: float | None
 ) -> None:
     """Nothing is ended meanwhile in either case."""
     made = assess(idle(7), [pod()], reading, POLICY, NOW)
