@@ -12,8 +12,8 @@ from campaign import oracles
 from campaign.arena import Arena, Cluster
 from campaign.case import ViolationError
 from campaign.replicas import created_once
+from campaign.runner import own_operator
 from kaiwo.api.crds import WORKLOADS
-from kaiwo.testing.fault_proxy import FaultProxy
 from kaiwo_sandbox.sandbox import Sandbox
 
 if TYPE_CHECKING:
@@ -41,14 +41,11 @@ async def own_control_plane(addons: Sequence[str] = (), generation: str = "newer
     up = partial(Sandbox.up, name, addons=addons, generation=generation, owned=True)
     sandbox = await asyncio.to_thread(up)
     try:
-        async with Cluster(sandbox) as cluster, FaultProxy(cluster.connection) as proxy:
-            arena = Arena(cluster, await cluster.namespace("case"), proxy)
-            try:
-                yield arena
-            finally:
-                proxy.clear()
-                if arena.operator is not None:
-                    await asyncio.to_thread(arena.operator.close)
+        async with (
+            Cluster(sandbox) as cluster,
+            own_operator(cluster, await cluster.namespace("case")) as arena,
+        ):
+            yield arena
     finally:
         await asyncio.to_thread(sandbox.down)
 

@@ -107,6 +107,24 @@ async def _settled(arena: Arena) -> dict[str, Any]:
 
 
 @contextlib.asynccontextmanager
+async def own_operator(cluster: Cluster, namespace: str) -> AsyncIterator[Arena]:
+    """Room for an operator of one case, with a proxy of its own; the case starts it, and it is ended here.
+
+    Args:
+        cluster: the control plane.
+        namespace: of the case.
+    """
+    async with FaultProxy(cluster.connection) as proxy:
+        arena = Arena(cluster, namespace, proxy)
+        try:
+            yield arena
+        finally:
+            proxy.clear()
+            if arena.operator is not None:
+                await asyncio.to_thread(arena.operator.close)
+
+
+@contextlib.asynccontextmanager
 async def _arena(cluster: Cluster, stem: str, shared: Shared | None) -> AsyncIterator[Arena]:
     """A namespace of one case; without a shared operator with a proxy of its own."""
     namespace = await cluster.namespace(stem)
@@ -114,14 +132,8 @@ async def _arena(cluster: Cluster, stem: str, shared: Shared | None) -> AsyncIte
         if shared is not None:
             yield Arena(cluster, namespace, shared.proxy, shared.operator)
             return
-        async with FaultProxy(cluster.connection) as proxy:
-            arena = Arena(cluster, namespace, proxy)
-            try:
-                yield arena
-            finally:
-                proxy.clear()
-                if arena.operator is not None:
-                    await asyncio.to_thread(arena.operator.close)
+        async with own_operator(cluster, namespace) as arena:
+            yield arena
     finally:
         await cluster.client.delete(NAMESPACE, None, namespace)
 

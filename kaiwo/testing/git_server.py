@@ -7,13 +7,15 @@ import contextlib
 import json
 import os
 import subprocess
-import threading
 import time
 import urllib.parse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Final
 
+from kaiwo.testing.serving import serving
+
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Iterator
     from pathlib import Path
 
@@ -174,12 +176,5 @@ class GitHost(ThreadingHTTPServer):
 @contextlib.contextmanager
 def serve_git(root: Path) -> Iterator[GitHost]:
     """A host of the repositories in a folder, for as long as the block lasts."""
-    server = GitHost(root)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-    thread.start()
-    try:
+    with serving(GitHost(root)) as server:
         yield server
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

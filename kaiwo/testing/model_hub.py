@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Final
+
+from kaiwo.testing.serving import serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -149,12 +150,5 @@ class ModelHub(ThreadingHTTPServer):
 @contextlib.contextmanager
 def serve_hub() -> Iterator[ModelHub]:
     """A Hub on loopback, for as long as the block lasts."""
-    server = ModelHub()
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-    thread.start()
-    try:
+    with serving(ModelHub()) as server:
         yield server
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

@@ -5,13 +5,14 @@ from __future__ import annotations
 import base64
 import contextlib
 import hashlib
-import threading
 import time
 import urllib.parse
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Final
 from xml.sax.saxutils import escape
+
+from kaiwo.testing.serving import serving
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -188,11 +189,5 @@ def serve_objects() -> Iterator[Objects]:
     server = _Http(("127.0.0.1", 0), ObjectHandler)
     server.objects, served.server = served, server
     served.url = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-    thread.start()
-    try:
+    with serving(server):
         yield served
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

@@ -15,7 +15,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import threading
 import time
 import urllib.request
 from pathlib import Path
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
+from kaiwo.testing.serving import serving
 from kaiwo_sandbox.demo.download_servers import DownloadServers
 from kaiwo_sandbox.real_node.network import HOST
 
@@ -177,13 +177,8 @@ class _Hub(http.server.BaseHTTPRequestHandler):
 def hub(real_node: Any) -> Iterator[str]:
     """URL of a stand-in for the Hub."""
     del real_node
-    server = http.server.ThreadingHTTPServer((HOST, 0), _Hub)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://{HOST}:{server.server_address[1]}"
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with serving(http.server.ThreadingHTTPServer((HOST, 0), _Hub)) as server:
+        yield f"http://{HOST}:{server.server_address[1]}"
 
 
 class Throttle(http.server.ThreadingHTTPServer):
@@ -239,13 +234,8 @@ class _Throttled(http.server.BaseHTTPRequestHandler):
 @pytest.fixture
 def throttle(s3: str) -> Iterator[Throttle]:
     """A slow way to the S3 server."""
-    server = Throttle(s3)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield server
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with serving(Throttle(s3)) as server:
+        yield server
 
 
 def s3_item(lab: Any, url: str, **bucket: Any) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from pydantic import BaseModel, Field
 
 from kaiwo import testing
 from kaiwo.plugin.sources import DownloadSource
+from kaiwo.testing.serving import serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,13 +57,8 @@ class Handler(BaseHTTPRequestHandler):
 @pytest.fixture(scope="module")
 def web() -> Iterator[str]:
     """URL of a web server."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with serving(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as server:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
 
 
 @pytest.fixture

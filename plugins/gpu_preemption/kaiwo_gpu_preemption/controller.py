@@ -21,6 +21,7 @@ from kaiwo.plugin.kit.monitoring import longest_gap, settling_time
 from kaiwo.plugin.kit.values import parse_time
 from kaiwo_gpu_preemption.assessment import UseReading, assess, timing
 from kaiwo_gpu_preemption.decisions import Decisions
+from kaiwo_gpu_preemption.dependencies import Dependencies
 from kaiwo_gpu_preemption.environment import ProcessSettings
 from kaiwo_gpu_preemption.kinds import GPU_WORKLOAD, KAIWO_ROOTS
 from kaiwo_gpu_preemption.owners import NoRoot, OwnerMetadata, OwnerReader, Root
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 
     from kaiwo.plugin.controllers import ControllerHost
     from kaiwo.plugin.kit.cache import CachedObject
-    from kaiwo.plugin.kit.endings import EndingService
     from kaiwo.plugin.kit.kinds import Resource
     from kaiwo.plugin.kit.monitoring import GpuSamples, Scrape
     from kaiwo_gpu_preemption.pods import GpuPodFacts
@@ -99,12 +99,10 @@ class GpuWorkloadController:
         self._pods.register(POD, POD_PROJECTION, namespaces=host.namespaces, keeps=self._has_gpus)
         manager.follow("gpu_preemption", self._pods)
         self._owners = OwnerReader(manager.client, self._cached_owner, clock)
-        endings: EndingService = host.endings
-        taking = Taking(manager, endings, self._owners, self._policy_of, clock=clock, now=now)
+        dependencies = Dependencies(manager, host.endings, self._owners, self._policy_of, clock, now)
+        taking = Taking(dependencies)
         self._decisions = Decisions(host, taking, self._own_pods, self._keys, clock=clock, now=now)
-        self._records = Records(
-            manager, endings, taking, self._owners, self._policy_of, clock=clock, now=now
-        )  # fmt: skip
+        self._records = Records(dependencies, taking)
         self._steps = 0
         watches = [
             Watch(GPU_WORKLOAD, namespaces=host.namespaces),

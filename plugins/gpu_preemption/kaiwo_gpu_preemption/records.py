@@ -18,15 +18,11 @@ from kaiwo_gpu_preemption.taking import preempting_status
 from kaiwo_gpu_preemption.tracked import new_gpu_workload, refreshed, spec_patch, wanted_spec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
-    from datetime import datetime
+    from collections.abc import Collection, Mapping
 
     from kaiwo.plugin.kit.cache import CachedObject
-    from kaiwo.plugin.kit.controllers import Manager
-    from kaiwo.plugin.kit.endings import EndingService
     from kaiwo.plugin.kit.kinds import Object
-    from kaiwo_gpu_preemption.owners import OwnerReader
-    from kaiwo_gpu_preemption.policy import TrackingPolicy
+    from kaiwo_gpu_preemption.dependencies import Dependencies
     from kaiwo_gpu_preemption.taking import Taking
     from kaiwo_gpu_preemption.tracked import Tracked
 
@@ -36,34 +32,15 @@ _log = logging.getLogger(__name__)
 class Records:
     """The GpuWorkloads of one process."""
 
-    def __init__(
-        self,
-        manager: Manager,
-        endings: EndingService,
-        taking: Taking,
-        owners: OwnerReader,
-        policy_of: Callable[[OwnerMetadata], TrackingPolicy | None],
-        *,
-        clock: Callable[[], float],
-        now: Callable[[], datetime],
-    ) -> None:
+    def __init__(self, dependencies: Dependencies, taking: Taking) -> None:
         """Set up.
 
         Args:
-            manager: reads and writes.
-            endings: knows which decisions are being carried out.
+            dependencies: what it works with.
             taking: deletes what was decided about.
-            owners: reads root owners.
-            policy_of: what holds for a root owner by its annotations.
-            clock: monotonic seconds.
-            now: the time.
         """
-        self._manager = manager
-        self._endings = endings
+        self._with = dependencies
         self._taking = taking
-        self._owners = owners
-        self._policy_of = policy_of
-        self._clock, self._now = clock, now
         self._written: dict[str, float] = {}
         self._logged: set[str] = set()
 
@@ -73,7 +50,7 @@ class Records:
 
     async def write(self, one: Tracked, interval: float) -> None:
         """Create or update a GpuWorkload: at most one status in an interval."""
-        manager = self._manager
+        manager = self._with.manager
         try:
             if one.entry is None:
                 live = await manager.client.create(GPU_WORKLOAD, new_gpu_workload(one), field_manager="kaiwo")
@@ -98,12 +75,12 @@ class Records:
         assert one.assessment is not None  # noqa: S101  each is assessed
         conditions = (*one.assessment.conditions, *one.conditions)
         assessment = replace(one.assessment, conditions=conditions)
-        change = status_change(one.status, assessment, one.use, self._now(), chain=one.root.chain)
-        clock, uid = self._clock(), one.owner.uid
+        change = status_change(one.status, assessment, one.use, self._with.now(), chain=one.root.chain)
+        clock, uid = self._with.clock(), one.owner.uid
         if not change or clock - self._written.get(uid, -interval) < interval * 0.9:
             return
         self._written[uid] = clock
-        await self._manager.writer.patch_status(entry, change, own_conditions=OWN_CONDITIONS)
+        await self._with.manager.writer.patch_status(entry, change, own_conditions=OWN_CONDITIONS)
 
     async def carry_on(self, known: Mapping[str, CachedObject], found: Mapping[str, Tracked]) -> set[str]:
         """Go on with decisions that were recorded; the uids of these workloads."""
@@ -129,21 +106,21 @@ class Records:
         return ongoing
 
     async def _carried(self, entry: CachedObject, uid: str, answer: str, *, pods: bool) -> None:
-        now = format_time(self._now())
+        now = format_time(self._with.now())
         if answer == "gone" and not pods:
-            self._endings.settle(uid)
+            self._with.endings.settle(uid)
             change: Object = {"phase": "Preempted", "finishedAt": now, "idleSince": None}
-            await self._manager.writer.patch_status(entry, change)
+            await self._with.manager.writer.patch_status(entry, change)
         elif answer == "withdrawn":
-            self._endings.settle(uid)
+            self._with.endings.settle(uid)
             names = ("preemptedAt", "preemptedFor", "preemptionReason", "decision", "idleSince")
             change = {"phase": "Active", **dict.fromkeys(names)}
-            await self._manager.writer.patch_status(entry, change)
+            await self._with.manager.writer.patch_status(entry, change)
         elif answer not in ("gone", "deleting"):
             self.log_once(f"{entry}: {answer}")
 
     def _kaiwo_record(self, owner: OwnerMetadata) -> EndingRecord | None:
-        live = self._manager.cache.get(owner.resource, owner.namespace, owner.name)
+        live = self._with.manager.cache.get(owner.resource, owner.namespace, owner.name)
         if live is None or live.uid != owner.uid:
             return None
         if live.readable_part("status", "status") not in ("TERMINATING", "TERMINATED"):
@@ -155,15 +132,15 @@ class Records:
         self, entry: CachedObject, owner: OwnerMetadata, record: EndingRecord, found: Mapping[str, Tracked]
     ) -> None:
         """Say in a GpuWorkload what the status of its KaiwoJob or KaiwoService says."""
-        live = self._manager.cache.get(owner.resource, owner.namespace, owner.name)
+        live = self._with.manager.cache.get(owner.resource, owner.namespace, owner.name)
         over = live is not None and live.readable_part("status", "status") == "TERMINATED"
         status = lenient_map(entry.readable_part("status"))
         change = preempting_status(record)
         if over and owner.uid not in found:
-            finished = status.get("finishedAt") or format_time(self._now())
+            finished = status.get("finishedAt") or format_time(self._with.now())
             change |= {"phase": "Preempted", "finishedAt": finished, "idleSince": None}
         try:
-            await self._manager.writer.patch_status(entry, change)
+            await self._with.manager.writer.patch_status(entry, change)
             await self._expire(entry)
         except EngineError as error:
             _log.debug("%s: %s", entry, error)
@@ -182,16 +159,16 @@ class Records:
         status = lenient_map(entry.readable_part("status"))
         try:
             if owner is not None and status.get("phase") not in ("Preempted", "Deleted"):
-                live = await self._owners.known(owner.resource, owner.namespace, owner.name, uid)
-                if live is not None and self._policy_of(live) is None:
+                live = await self._with.owners.known(owner.resource, owner.namespace, owner.name, uid)
+                if live is not None and self._with.policy_of(live) is None:
                     await self._delete(entry)
                     return
                 change: Object = {
                     "phase": "Deleted" if live is None else "PendingOther",
-                    "finishedAt": status.get("finishedAt") or format_time(self._now()),
+                    "finishedAt": status.get("finishedAt") or format_time(self._with.now()),
                     "idleSince": None,
                 }
-                await self._manager.writer.patch_status(entry, change)
+                await self._with.manager.writer.patch_status(entry, change)
             await self._expire(entry)
         except EngineError as error:
             _log.debug("%s: %s", entry, error)  # the next pass does it
@@ -201,12 +178,12 @@ class Records:
             {"ttl": lenient_text(entry.readable_part("spec", "ttlAfterFinished"))}, {}, Defaults()
         )
         if policy is not None and expired(
-            lenient_map(entry.readable_part("status")), policy.ttl, self._now()
+            lenient_map(entry.readable_part("status")), policy.ttl, self._with.now()
         ):
             await self._delete(entry)
 
     async def _delete(self, entry: CachedObject) -> None:
-        await self._manager.writer.delete(entry)
+        await self._with.manager.writer.delete(entry)
 
     def log_once(self, text: str) -> None:
         """Log a warning once in the life of the process."""

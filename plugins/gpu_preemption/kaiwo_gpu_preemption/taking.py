@@ -23,14 +23,12 @@ from kaiwo_gpu_preemption.tracked import NOTICE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from datetime import datetime
 
     from kaiwo.plugin.kit.cache import CachedObject
     from kaiwo.plugin.kit.controllers import Manager
-    from kaiwo.plugin.kit.endings import EndingService
     from kaiwo.plugin.kit.kinds import Object
-    from kaiwo_gpu_preemption.owners import OwnerMetadata, OwnerReader
-    from kaiwo_gpu_preemption.policy import TrackingPolicy
+    from kaiwo_gpu_preemption.dependencies import Dependencies
+    from kaiwo_gpu_preemption.owners import OwnerMetadata
     from kaiwo_gpu_preemption.tracked import Tracked
 
 _log = logging.getLogger(__name__)
@@ -90,37 +88,15 @@ class DeletionRights:
 class Taking:
     """Takes idle GPUs back."""
 
-    def __init__(
-        self,
-        manager: Manager,
-        endings: EndingService,
-        owners: OwnerReader,
-        policy_of: Callable[[OwnerMetadata], TrackingPolicy | None],
-        *,
-        clock: Callable[[], float],
-        now: Callable[[], datetime],
-    ) -> None:
-        """Set up.
-
-        Args:
-            manager: reads and writes.
-            endings: takes decisions.
-            owners: reads root owners.
-            policy_of: what holds for a root owner by its annotations.
-            clock: monotonic seconds.
-            now: the time.
-        """
-        self._manager = manager
-        self._endings = endings
-        self._owners = owners
-        self._policy_of = policy_of
-        self._now = now
-        self._rights = DeletionRights(manager, clock)
+    def __init__(self, dependencies: Dependencies) -> None:
+        """Set up."""
+        self._with = dependencies
+        self._rights = DeletionRights(dependencies.manager, dependencies.clock)
 
     @property
     def busy(self) -> bool:
         """Whether a decision for a waiting workload is still being carried out."""
-        return any(record.beneficiary is not None for record in self._endings.under_way.values())
+        return any(record.beneficiary is not None for record in self._with.endings.under_way.values())
 
     async def permission(self, tracked: Tracked) -> Condition | None:
         """The condition of a workload that the operator may not delete, None where it may."""
@@ -149,8 +125,8 @@ class Taking:
             "kind": owner.resource.kind,
             "metadata": {"namespace": owner.namespace, "name": owner.name, "uid": owner.uid},
         }
-        self._manager.event_recorder.event(about, "Warning", "GpuIdleNotice", text)
-        return {"metadata": {"annotations": {NOTICE: format_time(self._now())}}}
+        self._with.manager.event_recorder.event(about, "Warning", "GpuIdleNotice", text)
+        return {"metadata": {"annotations": {NOTICE: format_time(self._with.now())}}}
 
     async def take(
         self, victims: Sequence[Tracked], beneficiary: Beneficiary | None, why: str
@@ -165,10 +141,10 @@ class Taking:
         Returns:
             The uids of those that are being ended now, and why others are left alone.
         """
-        now = self._now()
+        now = self._with.now()
         handed = tuple(self._victim(one, f"{idle_text(one)}; {why}", beneficiary) for one in victims)
         try:
-            answer = await self._endings.decide(EndingDecision("Idle", handed, now, beneficiary))
+            answer = await self._with.endings.decide(EndingDecision("Idle", handed, now, beneficiary))
         except EngineError as error:
             return [], str(error)
         ended = [victim.uid for victim in answer.ended]
@@ -185,7 +161,7 @@ class Taking:
         owner = tracked.owner
         kind, figures = owner.resource.kind, _figures(tracked)
         if kind in ("KaiwoJob", "KaiwoService") and tracked.is_kaiwo:
-            live = self._manager.cache.get(owner.resource, owner.namespace, owner.name)
+            live = self._with.manager.cache.get(owner.resource, owner.namespace, owner.name)
             return EndingVictim(
                 "KaiwoJob" if kind == "KaiwoJob" else "KaiwoService",
                 owner.namespace, owner.name, owner.uid, evidence,
@@ -205,26 +181,26 @@ class Taking:
         if entry is None:
             return "has no GpuWorkload"
         try:
-            live = await self._manager.client.get(GPU_WORKLOAD, entry.namespace, entry.name)
+            live = await self._with.manager.client.get(GPU_WORKLOAD, entry.namespace, entry.name)
         except NotFound:
             return "has no GpuWorkload"
         if live["metadata"]["resourceVersion"] != entry.resource_version:
             return "has changed"
-        found = await self._owners.fresh(owner.resource, owner.namespace, owner.name, owner.uid)
+        found = await self._with.owners.fresh(owner.resource, owner.namespace, owner.name, owner.uid)
         if found is None or found.deleting:
             return "is gone"
-        return "" if self._policy_of(found) == tracked.policy else "has other annotations now"
+        return "" if self._with.policy_of(found) == tracked.policy else "has other annotations now"
 
     async def _keep(self, tracked: Tracked, beneficiary: Beneficiary | None, record: EndingRecord) -> bool:
         """Write a decision into the status of a GpuWorkload; whether it is kept."""
         assert tracked.entry is not None  # noqa: S101  refused before
         status = preempting_status(record)
-        written = await self._manager.writer.patch_status(tracked.entry, status)
+        written = await self._with.manager.writer.patch_status(tracked.entry, status)
         live = EndingRecord.read(lenient_map(written.live.get("status")).get("decision"))
         if live is None or live.decision != record.decision:
             return False
         whom = f" for {beneficiary}" if beneficiary is not None else ""
-        self._manager.event_recorder.event(
+        self._with.manager.event_recorder.event(
             tracked.entry, "Warning", "Preempting", f"{tracked} is ended{whom}: {record.evidence}"
         )
         return True
@@ -244,17 +220,17 @@ class Taking:
         record = EndingRecord.read(entry.readable_part("status", "decision"))
         if record is None or record.workload_uid != owner.uid:
             return "withdrawn"
-        self._endings.resume(record)
+        self._with.endings.resume(record)
         try:
-            found = await self._owners.fresh(owner.resource, owner.namespace, owner.name, owner.uid)
+            found = await self._with.owners.fresh(owner.resource, owner.namespace, owner.name, owner.uid)
             if found is None:
                 return _GONE
             if found.deleting:
                 return "deleting"
-            policy = self._policy_of(found)
+            policy = self._with.policy_of(found)
             if policy is None or policy.problems or policy.policy == "Report" or found.owner is not None:
                 return "withdrawn"
-            await self._manager.client.delete(
+            await self._with.manager.client.delete(
                 owner.resource, owner.namespace, owner.name,
                 uid=found.uid, resource_version=found.resource_version, propagation="Foreground",
             )  # fmt: skip

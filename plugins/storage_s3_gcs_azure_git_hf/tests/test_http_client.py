@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 
 import pytest
 
+from kaiwo.testing.serving import serving
 from kaiwo_storage_s3_gcs_azure_git_hf.download import http_client
 from kaiwo_storage_s3_gcs_azure_git_hf.download.egress_proxy import EgressProxy
 
@@ -50,13 +50,8 @@ class RedirectServer(ThreadingHTTPServer):
 @pytest.fixture
 def server() -> Iterator[RedirectServer]:
     """The server."""
-    made = RedirectServer()
-    thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-    thread.start()
-    yield made
-    made.shutdown()
-    made.server_close()
-    thread.join()
+    with serving(RedirectServer()) as made:
+        yield made
 
 
 @pytest.fixture

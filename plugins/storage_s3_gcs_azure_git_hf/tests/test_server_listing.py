@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import threading
 import types
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -13,6 +12,7 @@ import pytest
 
 from kaiwo.plugin.kit.fields import Model, TargetPath, Url, ValueReference
 from kaiwo.plugin.kit.listings import index_entries, walk, webdav_entries
+from kaiwo.testing.serving import serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -113,25 +113,19 @@ class Tree(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serving() -> Iterator[Any]:
+def running_server() -> Iterator[Any]:
     """A running server."""
     server: Any = ThreadingHTTPServer(("127.0.0.1", 0), Tree)
     server.faults, server.requests = [], []
     server.url = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    try:
+    with serving(server):
         yield server
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 @pytest.fixture
 def tree() -> Iterator[Any]:
     """A server with files in folders."""
-    with serving() as server:
+    with running_server() as server:
         yield server
 
 
@@ -194,7 +188,7 @@ def test_addresses_are_under_the_same_policy(configured: Any) -> None:
 
 def test_credentials_do_not_follow_a_redirect_to_another_server(configured: Any, tree: Any) -> None:
     """The other server lists, and gets no token for it."""
-    with serving() as other:
+    with running_server() as other:
         tree.faults.append((302, {"location": f"{other.url}/data/"}))
         item = {"url": f"{tree.url}/data/", "targetPath": "in", "token": configured.secret("token", "CANARY")}
         configured({"tree": [item]})
