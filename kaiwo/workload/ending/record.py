@@ -124,9 +124,9 @@ class EndingRecord:
 
     @property
     def summary(self) -> str:
-        """Who is ended for whom and why, in one sentence."""
-        whom = f"; for {self.beneficiary}" if self.beneficiary is not None else ""
-        return f"{self.evidence}{whom}"
+        """Who is ended for whom and why, in one sentence. Most evidence names for whom already."""
+        whom = str(self.beneficiary) if self.beneficiary is not None else ""
+        return self.evidence if whom in self.evidence else f"{self.evidence}; for {whom}"
 
     def document(self) -> Object:
         """The record as the status has it."""

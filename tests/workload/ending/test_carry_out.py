@@ -177,6 +177,15 @@ def test_the_word_terminating_alone_ends_nothing(running: World, termination: An
     assert running.writes == []
 
 
+@pytest.mark.parametrize(
+    "evidence", ["its duration passed", "its duration passed; KaiwoJob team/urgent has waited for 1 GPU"]
+)
+def test_for_whom_a_workload_is_ended_is_said_once(evidence: str) -> None:
+    """Also where the evidence names the waiting workload already."""
+    given = EndingRecord("d", "Duration", "u", evidence, NOW, beneficiary=URGENT)
+    assert given.summary.count("KaiwoJob team/urgent") == 1
+
+
 def test_a_record_is_read_as_it_was_written() -> None:
     """Figures that are no numbers are left out, long text is cut."""
     given = EndingRecord(
