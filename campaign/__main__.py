@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 from campaign import report
 from campaign.arena import ADDONS, Cluster
-from campaign.case import Case, StandaloneCase, ViolationError
+from campaign.case import Case, StandaloneCase
 from campaign.runner import Shared, learn, run, run_standalone, scenarios_of
 from campaign.sets import ON_CLUSTER, SETS, cluster_cases, standalone_cases
+from campaign.sets.soak import SoakSize
+from campaign.violation import ViolationError
 from kaiwo_sandbox.sandbox import Sandbox
 
 if TYPE_CHECKING:
@@ -76,6 +78,8 @@ def main() -> int:
     parser.add_argument(
         "--only", action="append", default=[], metavar="CASE", help="this case, or those of a pattern with *"
     )
+    parser.add_argument("--minutes", type=float, default=10.0, help="length of set O (default: 10)")
+    parser.add_argument("--objects", type=int, default=300, help="workloads of set O (default: 300)")
     parser.add_argument("--sandbox", help="name of a running sandbox with all addons, which is kept")
     options = parser.parse_args()
     options.sets = options.sets or list(SETS)
@@ -84,8 +88,11 @@ def main() -> int:
     if options.only:
         options.sets = sorted({name.partition("/")[0] for name in options.only})
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    soaking = SoakSize(options.minutes, options.objects)
     began = time.monotonic()
-    results = asyncio.run(run_standalone(_chosen(list(standalone_cases(options.seed)), options), _told))
+    results = asyncio.run(
+        run_standalone(_chosen(list(standalone_cases(options.seed, soaking)), options), _told)
+    )
     if ON_CLUSTER.intersection(options.sets):
         named = Sandbox.find(options.sandbox) if options.sandbox else None
         if options.sandbox and named is None:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import msgspec
 
-from campaign.case import ViolationError
 from campaign.children import children, normal_form
 from campaign.scenarios import CANARY, DEFAULT_QUEUE, QUEUE, SECRET
+from campaign.violation import ViolationError
 from kaiwo.api.config_names import SINGLETON
 from kaiwo.api.crds import WORKLOADS, render_crds
 from kaiwo.api.status_words import TERMINAL

@@ -12,24 +12,6 @@ if TYPE_CHECKING:
     from campaign.arena import Arena
 
 
-class ViolationError(Exception):
-    """An oracle does not hold after a case.
-
-    Attributes:
-        oracle: its short name, for example ``O3``; ``fault`` for a fault that did not take place.
-    """
-
-    def __init__(self, oracle: str, message: str) -> None:
-        """Describe it.
-
-        Args:
-            oracle: the short name of `oracle`.
-            message: what was found, and what was expected.
-        """
-        super().__init__(message)
-        self.oracle = oracle
-
-
 @dataclass(frozen=True, slots=True)
 class Case:
     """One run of the campaign in a namespace of its control plane.

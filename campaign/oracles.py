@@ -6,9 +6,9 @@ import asyncio
 import json
 from typing import TYPE_CHECKING, Final
 
-from campaign.case import ViolationError
 from campaign.children import differences
 from campaign.scenarios import CANARY
+from campaign.violation import ViolationError
 from kaiwo.api.crds import WORKLOADS
 from kaiwo.engine.errors import NotFound
 from kaiwo.engine.resource import CONFIG_MAP, EVENT, POD

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 from campaign import oracles
 from campaign.arena import Arena, Cluster
-from campaign.case import ViolationError
 from campaign.replicas import created_once
 from campaign.runner import own_operator
+from campaign.violation import ViolationError
 from kaiwo.api.crds import WORKLOADS
 from kaiwo_sandbox.sandbox import Sandbox
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
 from campaign import oracles
-from campaign.case import ViolationError
+from campaign.violation import ViolationError
 from kaiwo.engine import credentials, errors
 from kaiwo.engine.resource import LEASE
 from kaiwo.testing.fault_proxy import FaultProxy

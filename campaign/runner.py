@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from campaign import oracles
 from campaign.arena import PLUGINS, Arena, Reference
-from campaign.case import Result, StandaloneCase, ViolationError
+from campaign.case import Result, StandaloneCase
 from campaign.scenarios import SCENARIOS
+from campaign.violation import ViolationError
 from kaiwo.engine.resource import NAMESPACE
 from kaiwo.testing.fault_proxy import FaultProxy
 from kaiwo.testing.operator import OperatorProcess

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from campaign.case import ViolationError
+from campaign.violation import ViolationError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from campaign.case import ViolationError
+from campaign.violation import ViolationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

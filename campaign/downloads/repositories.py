@@ -10,9 +10,9 @@ import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from campaign.case import ViolationError
 from campaign.downloads.judging import CONFIGURATION, DISK_FULL, INTEGRITY, NETWORK, fails, struck, succeeds
 from campaign.downloads.program import PUBLIC, TARGET
+from campaign.violation import ViolationError
 from kaiwo.testing.git_server import LARGE, git, serve_git
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from campaign.sets import (
     plugins,
     rights,
     slips,
+    soak,
     timers,
     updates,
     views,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from campaign.arena import Cluster
     from campaign.case import Case, StandaloneCase
     from campaign.scenarios import Scenario
+    from campaign.sets.soak import SoakSize
 
 SETS: Final = {
     "A": "a field of a new workload has a wrong, extreme or hostile value",
@@ -43,6 +45,7 @@ SETS: Final = {
     "L": "servers, paths and volumes misbehave towards the download program",
     "M": "plugins raise, hang, return nonsense, are slow, clash, or have another version",
     "N": "a user writes what users often write wrong",
+    "O": "hours of random work and kills",
     "T": "a day, and years of certificates, pass under a clock of the test",
 }
 
@@ -64,8 +67,13 @@ def cluster_cases(cluster: Cluster, scenarios: Sequence[Scenario], seed: int) ->
     yield from slips.cases()
 
 
-def standalone_cases(seed: int) -> Iterator[StandaloneCase]:
-    """Every case that needs nothing of the campaign's control plane."""
+def standalone_cases(seed: int, soaking: SoakSize) -> Iterator[StandaloneCase]:
+    """Every case that needs nothing of the campaign's control plane.
+
+    Args:
+        seed: chooses random steps.
+        soaking: the size of set O.
+    """
     yield from control_plane.cases()
     yield from dependencies.cases()
     yield from monitoring.cases()
@@ -73,3 +81,4 @@ def standalone_cases(seed: int) -> Iterator[StandaloneCase]:
     yield from plugins.cases()
     yield from slips.standalone()
     yield from timers.cases(seed)
+    yield from soak.cases(seed, soaking)

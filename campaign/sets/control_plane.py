@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, Final
 import aiohttp
 from aiohttp import web
 
-from campaign.case import StandaloneCase, ViolationError
+from campaign.case import StandaloneCase
 from campaign.own import BARE, hold, own_control_plane
 from campaign.scenarios import SCENARIOS
+from campaign.violation import ViolationError
 from kaiwo.admission.bundles import CONFIGURATIONS
 from kaiwo.admission.certificates import issue
 from kaiwo.api.crds import KAIWO_JOB

@@ -9,9 +9,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from campaign.arena import ADDONS
-from campaign.case import StandaloneCase, ViolationError
+from campaign.case import StandaloneCase
 from campaign.own import BARE, hold, own_control_plane
 from campaign.scenarios import SCENARIOS
+from campaign.violation import ViolationError
 from kaiwo.api.crds import WORKLOADS
 from kaiwo.engine.resource import CUSTOM_RESOURCE_DEFINITION
 from kaiwo.testing.operator import until

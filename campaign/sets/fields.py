@@ -9,10 +9,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from campaign import oracles
-from campaign.case import Case, ViolationError
+from campaign.case import Case
 from campaign.children import children
 from campaign.expected import Planner, unlike
 from campaign.leaves import ITEM, VALUE, leaves
+from campaign.violation import ViolationError
 from kaiwo.api.crds import WORKLOADS
 from kaiwo.engine.errors import ApiError, ServerUnavailable
 

@@ -8,9 +8,10 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from campaign.case import Case, ViolationError
+from campaign.case import Case
 from campaign.own import came
 from campaign.replicas import LEASE_NAMESPACE, Replicas
+from campaign.violation import ViolationError
 from kaiwo.engine.resource import LEASE
 from kaiwo.testing.operator import until
 

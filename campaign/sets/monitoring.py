@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
 
-from campaign.case import StandaloneCase, ViolationError
+from campaign.case import StandaloneCase
 from campaign.metrics_feed import FORMS, METRIC, Feed, Sample
+from campaign.violation import ViolationError
 from kaiwo.api.resolved_config import ResolvedConfig
 from kaiwo.testing.exporter import TEXT, Exporter, drip, endless, hang
 from kaiwo.testing.monitored import GPUS, INTERVAL, MonitoredCluster

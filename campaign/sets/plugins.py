@@ -15,8 +15,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from campaign.case import StandaloneCase, ViolationError
+from campaign.case import StandaloneCase
 from campaign.plugin_sources import BODIES, DECLARATIONS, PLUGIN, install, source
+from campaign.violation import ViolationError
 from kaiwo.testing.builders import job
 
 if TYPE_CHECKING:

@@ -18,7 +18,8 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from campaign import oracles
 from campaign.arena import PLUGINS
-from campaign.case import Case, ViolationError
+from campaign.case import Case
+from campaign.violation import ViolationError
 from kaiwo.api.crds import KAIWO_CONFIG
 from kaiwo.api.installation import OPERATOR
 from kaiwo.engine import credentials

@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from campaign.arena import PLUGINS
-from campaign.case import Case, StandaloneCase, ViolationError
+from campaign.case import Case, StandaloneCase
+from campaign.violation import ViolationError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,7 +13,8 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from campaign.case import StandaloneCase, ViolationError
+from campaign.case import StandaloneCase
+from campaign.violation import ViolationError
 from kaiwo.admission.certificates import Certificates, expiry, fault_of, is_trusted, next_certificates
 from kaiwo.api.workload import Workload
 from kaiwo.testing.builders import NOW, job

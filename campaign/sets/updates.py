@@ -10,11 +10,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from campaign import oracles
-from campaign.case import Case, ViolationError
+from campaign.case import Case
 from campaign.children import children, differences, normal_form
 from campaign.expected import Planner, unlike
 from campaign.leaves import SERVE_CONFIG, Leaf, leaves
 from campaign.scenarios import DEFAULT_QUEUE, SCENARIOS
+from campaign.violation import ViolationError
 from kaiwo.admission.request import read_request
 from kaiwo.admission.workloads import WorkloadReviewer
 from kaiwo.api.conditions import find_condition

@@ -7,7 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from campaign import oracles
-from campaign.case import Case, ViolationError
+from campaign.case import Case
+from campaign.violation import ViolationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -6,6 +6,7 @@ import pytest
 
 from campaign.runner import run_standalone
 from campaign.sets import standalone_cases
+from campaign.sets.soak import SoakSize
 
 SLICE = (
     "K/nan-text",
@@ -27,7 +28,7 @@ SLICE = (
 async def test_a_slice_of_a_set_holds_every_oracle(set_name: str) -> None:
     """Cases by name: those that found defects, and one of each kind."""
     wanted = {name for name in SLICE if name.startswith(set_name)}
-    cases = [case for case in standalone_cases(1) if str(case) in wanted]
+    cases = [case for case in standalone_cases(1, SoakSize(1, 1)) if str(case) in wanted]
     assert {str(case) for case in cases} == wanted
     results = await run_standalone(cases, lambda _: None)
     failed = [f"{result.case} {result.oracle}: {result.message}" for result in results if result.oracle]
@@ -36,5 +37,5 @@ async def test_a_slice_of_a_set_holds_every_oracle(set_name: str) -> None:
 
 def test_every_case_has_a_name_of_its_own() -> None:
     """``--only`` runs exactly one."""
-    names = [str(case) for case in standalone_cases(1)]
+    names = [str(case) for case in standalone_cases(1, SoakSize(1, 1))]
     assert len(names) == len(set(names))
