@@ -28,6 +28,7 @@ FIRST_PARTY = frozenset(
         "deployment",
         "gpu_amd",
         "gpu_nvidia",
+        "gpu_preemption",
         "kueue",
         "node_pools",
         "notify",

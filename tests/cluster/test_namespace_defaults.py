@@ -87,7 +87,7 @@ async def test_a_change_reaches_what_has_not_started(operator: Start, lab: Any) 
     await lab.submit("runs", pods=HOLD)
     running = await until(lab.client, JOB, lab.namespace, "runs", lambda obj: obj is not None)
     assert running["spec"]["template"]["spec"]["imagePullSecrets"] == [{"name": "one"}]
-    await lab.submit("waits", storage=STORAGE)
+    await lab.submit("waits", storage=STORAGE, pods=HOLD)
     await until(lab.client, JOB, lab.namespace, "waits-download", takes("one"), timeout=90)
     await apply(lab, "default", spec("two"))
     await until(lab.client, JOB, lab.namespace, "waits-download", takes("two"), timeout=90)

@@ -36,7 +36,7 @@ VALID: dict[str, list[dict[str, Any]]] = {
         {"buckets": [BUCKET]},
         {"applicationCredentials": {**SECRET, "file": "/tmp/key"}, "buckets": [BUCKET]},
     ],
-    "azure_blob": [{"connectionString": SECRET, "containers": [BUCKET]}],
+    "azure_blob": [{"connectionString": SECRET, "containers": [BUCKET]}, {"containers": [BUCKET]}],
     "git": [
         GIT,
         {**GIT, "branch": "main", "commit": COMMIT, "path": "examples", "targetPath": ""},
@@ -71,7 +71,7 @@ INVALID: dict[str, list[dict[str, Any]]] = {
     ],
     "gcs": [{}, {"applicationCredentials": "key.json", "buckets": [BUCKET]}],
     "azure_blob": [
-        {"containers": [BUCKET]},
+        {"connectionString": SECRET},
         {"connectionString": {"secretName": "a"}, "containers": [BUCKET]},
     ],
     "git": [
