@@ -49,6 +49,8 @@ STOPS: Final = {
     "kaiwojobs": {"job-storage", "rayjob-plain"},
     "kaiwoservices": {"serve-plain", "rayserve-plain"},
     "deployments": {"serve-plain"},
+    "replicasets": {"serve-plain"},
+    "storageclasses": {"job-storage"},
     "services": {"serve-plain"},
     "rayjobs": {"rayjob-plain"},
     "rayclusters": {"rayjob-plain", "rayserve-plain"},
@@ -57,7 +59,9 @@ STOPS: Final = {
 }
 """By resource, which scenarios may wait for the right; those that `ALL` names stop everything."""
 
-QUEUES: Final = frozenset({"clusterqueues", "cohorts", "resourceflavors", "topologies", "workloads"})
+QUEUES: Final = frozenset(
+    {"clusterqueues", "cohorts", "kaiwoqueueconfigs", "resourceflavors", "topologies", "workloads"}
+)
 """Without one of these nothing can be queued, and every workload is."""
 
 ALL: Final = QUEUES | {"kaiwoconfigs", "kaiwojobs/status", "namespaces", "nodes", "pods", "leases"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kaiwo.api.conditions import Condition
-from kaiwo.engine.resource import CONFIG_MAP, JOB, PERSISTENT_VOLUME_CLAIM
+from kaiwo.engine.resource import CONFIG_MAP, JOB, PERSISTENT_VOLUME_CLAIM, PRIORITY_CLASS, STORAGE_CLASS
 from kaiwo.plugin.facts import Blocked
 from kaiwo.plugin.observation import Outcome
 from kaiwo.workload.download import requested
@@ -110,9 +110,13 @@ def _missing_right(workload: Workload, registry: Registry, facts: Facts, backend
     """Which kinds cannot be listed; those that only other workloads need do not matter."""
     downloads = requested.wants(workload)
     own = {backend.child, *backend.secondary, *((JOB,) if downloads else ())}
-    others = {kind for other in registry.backends for kind in (other.child, *other.secondary)} - own
+    others = {
+        kind for other in registry.backends for kind in (other.child, *other.secondary, *other.pod_owners)
+    }
+    others -= {*own, *backend.pod_owners}
     others |= set() if downloads else {CONFIG_MAP}
-    others |= set() if volumes.enabled(workload) else {PERSISTENT_VOLUME_CLAIM}
+    others |= set() if volumes.enabled(workload) else {PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS}
+    others |= set() if workload.spec.priority_class else {PRIORITY_CLASS}
     needed = {kind: words for kind, words in facts.unreadable.items() if kind not in others}
     if not needed:
         return None

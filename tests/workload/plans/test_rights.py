@@ -9,7 +9,15 @@ import pytest
 import kaiwo_batch_job.plugin
 import kaiwo_gpu_amd.plugin
 import kaiwo_ray_job.plugin
-from kaiwo.engine.resource import CONFIG_MAP, JOB, PERSISTENT_VOLUME_CLAIM, POD, Resource
+from kaiwo.engine.resource import (
+    CONFIG_MAP,
+    JOB,
+    PERSISTENT_VOLUME_CLAIM,
+    POD,
+    PRIORITY_CLASS,
+    STORAGE_CLASS,
+    Resource,
+)
 from kaiwo.testing import job, plugins
 from kaiwo.workload.model import Registry
 
@@ -56,7 +64,7 @@ def test_a_kind_that_all_need_stops_all(both: World) -> None:
     assert (both.status["status"], both.status["reason"]) == ("ERROR", "Forbidden")
 
 
-OF_STORAGE = pytest.mark.parametrize("kind", [PERSISTENT_VOLUME_CLAIM, CONFIG_MAP], ids=str)
+OF_STORAGE = pytest.mark.parametrize("kind", [PERSISTENT_VOLUME_CLAIM, CONFIG_MAP, STORAGE_CLASS], ids=str)
 
 
 @OF_STORAGE
@@ -90,3 +98,24 @@ def test_a_child_that_cannot_be_seen_is_not_gone(both: World) -> None:
     assert both.writes == writes
     assert (both.status["status"], both.status["childUID"]) == (before["status"], before["childUID"])
     assert both.condition("SpecApplied")["reason"] == "BackendUnavailable"
+
+
+@pytest.mark.parametrize(("fields", "word"), [({}, "STARTING"), ({"priorityClass": "high"}, "ERROR")])
+def test_priority_classes_matter_to_a_workload_that_names_one(
+    both: World, fields: dict[str, str], word: str
+) -> None:
+    """Others run without the right to list them."""
+    both.obj = job(image="image:1", **fields)
+    both.set(unreadable={PRIORITY_CLASS: WORDS})
+    both.settle()
+    assert both.status["status"] == word
+
+
+def test_what_controls_pods_of_another_backend_does_not_matter(both: World) -> None:
+    """A Job's pods have no RayCluster."""
+    [ray] = [backend for backend in both.registry.backends if backend.name == "ray_job"]
+    owners = [kind for kind in ray.pod_owners if kind != JOB]
+    assert owners
+    both.set(unreadable=dict.fromkeys(owners, WORDS))
+    both.settle()
+    assert both.status["status"] == "STARTING"
