@@ -60,9 +60,18 @@ def no_traceback(operator: OperatorProcess) -> None:
             raise ViolationError("O6", f"the operator logged a traceback:\n{operator.log[-3000:]}")
 
 
-async def at_rest(arena: Arena, seconds: float) -> None:
-    """O2: once a workload has settled, nothing is written for it."""
-    for _ in range(int(_SETTLE / seconds)):
+async def at_rest(arena: Arena, seconds: float, within: float = _SETTLE) -> None:
+    """O2: once what was created has settled, nothing is written for it.
+
+    Args:
+        arena: the case's.
+        seconds: without a write that count as rest.
+        within: seconds until it has to have settled.
+
+    Raises:
+        ViolationError: it has not.
+    """
+    for _ in range(int(within / seconds)):
         before = arena.writes()
         await asyncio.sleep(seconds)
         more = arena.writes()[len(before) :]

@@ -184,24 +184,14 @@ class _Soak:
             what for name, what in self.arena.cluster.left.items() if name.startswith(self.arena.namespace)
         ]:
             raise ViolationError("O5", f"a terminal status was left: {left[0]}")
-        await self._comes_to_rest()
+        # The queue goes on until it is as empty as it gets.
+        await oracles.at_rest(self.arena, _REST, within=_SETTLE)
         depth = sum(value for name, value in operator.metrics().items() if name.startswith("workqueue_depth"))
         if depth:
             raise ViolationError("O6", f"{depth:g} keys wait at rest")
         oracles.no_traceback(operator)
         await oracles.no_secret_shown(self.arena.cluster, self.arena.namespace, operator.log)
         self._steady()
-
-    async def _comes_to_rest(self) -> None:
-        """O2: once the queue has emptied as far as it can, nothing is written."""
-        more: tuple[tuple[str, str], ...] = ()
-        for _ in range(int(_SETTLE / _REST)):
-            before = len(self.arena.writes())
-            await asyncio.sleep(_REST)
-            more = self.arena.writes()[before:]
-            if not more:
-                return
-        raise ViolationError("O2", f"written at rest: {more[:5]}")
 
     async def _wrong(self) -> list[str]:
         """What does not hold yet: a status of the present generation, and one child where one has to be."""

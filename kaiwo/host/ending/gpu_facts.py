@@ -14,7 +14,7 @@ from kaiwo.engine.timestamps import parse_time
 from kaiwo.plugin.queue_relief import ReliefFacts, ReliefRequest
 from kaiwo.workload.ending.duration import deadline_of
 from kaiwo.workload.ending.preemption import GpuDemand, GpuHolder, GpuRoom
-from kaiwo.workload.ending.record import Beneficiary
+from kaiwo.workload.ending.record import Beneficiary, WorkloadIdentity
 from kaiwo.workload.gpus.resource_keys import matches
 from kaiwo.workload.json_access import lenient_map, lenient_maps, lenient_text
 from kaiwo.workload.labels import ADOPTED, GPU_MODEL, RUN_ID
@@ -35,6 +35,12 @@ if TYPE_CHECKING:
     from kaiwo.plugin.queues import QueueSystem
 
 _OVER = frozenset({"Succeeded", "Failed"})
+
+
+def cached_workload(cache: Cache, whom: WorkloadIdentity) -> CachedObject | None:
+    """The object of that kind and name; None where there is none, or where the kind is not Kaiwo's."""
+    kind = workload_kind(whom.kind)
+    return cache.get(WORKLOADS[kind], whom.namespace, whom.name) if kind is not None else None
 
 
 class GpuFacts:
@@ -178,8 +184,7 @@ class GpuFacts:
 
     def queue_objects(self, whom: Beneficiary) -> list[CachedObject]:
         """The queue system's objects of a workload: of its child, or of its pods."""
-        kind = workload_kind(whom.kind)
-        entry = self._cache.get(WORKLOADS[kind], whom.namespace, whom.name) if kind is not None else None
+        entry = cached_workload(self._cache, whom)
         if entry is None or self._queue is None:
             return []
         owners = [entry.readable_part("status", "childUID") or "", *(pod.uid for pod in self._pods(entry))]

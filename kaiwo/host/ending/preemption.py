@@ -17,7 +17,7 @@ from kaiwo.api.crds import KAIWO_CONFIG, WORKLOADS, workload_kind
 from kaiwo.engine.errors import Conflict, EngineError, Forbidden, NotFound
 from kaiwo.engine.resource import NODE, POD
 from kaiwo.engine.timestamps import format_time
-from kaiwo.host.ending.gpu_facts import GpuFacts, used_on
+from kaiwo.host.ending.gpu_facts import GpuFacts, cached_workload, used_on
 from kaiwo.host.ending.gpu_index import GpuIndex
 from kaiwo.workload.ending.decision import EndingDecision, EndingVictim
 from kaiwo.workload.ending.preemption import Choice, anywhere, choose
@@ -310,8 +310,7 @@ class Preemption:
     async def _still_waits(self, demand: GpuDemand) -> CachedObject | None:
         """The waiting workload, if the API server has no newer state of it or of its place in the queue."""
         whom, cache = demand.workload, self._manager.cache
-        kind = workload_kind(whom.kind)
-        entry = cache.get(WORKLOADS[kind], whom.namespace, whom.name) if kind is not None else None
+        entry = cached_workload(cache, whom)
         if entry is None or entry.uid != whom.uid:
             return None
         facts = GpuFacts(cache, self._cluster.nodes, self._registry.queue, self._owners)
