@@ -13,7 +13,15 @@ import aiohttp
 import msgspec
 from yarl import URL
 
-from kaiwo.engine.connections import MAY_WRITE, SWITCHING, UpgradeResponse, WriteCheckConnector, abort, close
+from kaiwo.engine.connections import (
+    MAY_WRITE,
+    SWITCHING,
+    CheckedRequest,
+    Connector,
+    UpgradeResponse,
+    abort,
+    close,
+)
 from kaiwo.engine.errors import (
     ApiError,
     ConnectionBroken,
@@ -330,11 +338,12 @@ class Transport:
             # An idle connection is dropped before any usual proxy does it; bodies are not compressed,
             # which would cost the API server, the scarce thing, more than the bytes do.
             self._session = aiohttp.ClientSession(
-                connector=WriteCheckConnector(limit=0, keepalive_timeout=50, ttl_dns_cache=60),
+                connector=Connector(limit=0, keepalive_timeout=50, ttl_dns_cache=60),
                 headers={"User-Agent": self._agent, "Accept-Encoding": "identity"},
                 auto_decompress=True,
                 cookie_jar=aiohttp.DummyCookieJar(),
                 read_bufsize=1 << 18,
+                request_class=CheckedRequest,
                 response_class=UpgradeResponse,
             )
         return self._session
