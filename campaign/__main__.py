@@ -36,6 +36,8 @@ def _say(line: str) -> None:
 def _told(result: Result) -> None:
     if result.oracle:
         _say(f"FAILED {result.case} {result.oracle}: {result.message}")
+    elif not result.run:
+        _say(f"not run {result.case}: {result.message}")
     else:
         _say(f"ok {result.case} {result.seconds:.1f} s")
 

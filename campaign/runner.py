@@ -13,7 +13,7 @@ from campaign import oracles
 from campaign.arena import PLUGINS, Arena, Reference
 from campaign.case import Result, StandaloneCase
 from campaign.scenarios import SCENARIOS
-from campaign.violation import ViolationError
+from campaign.violation import NotRunError, ViolationError
 from kaiwo.engine.resource import NAMESPACE
 from kaiwo.testing.fault_proxy import FaultProxy
 from kaiwo.testing.operator import OperatorProcess
@@ -201,17 +201,20 @@ async def _judged(
 ) -> Result:
     began = time.monotonic()
     oracle = message = ""
+    done = True
     longest = case.seconds if isinstance(case, StandaloneCase) else _LONGEST
     try:
         async with asyncio.timeout(longest):
             await run
     except ViolationError as error:
         oracle, message = error.oracle, str(error)
+    except NotRunError as error:
+        done, message = False, str(error)
     except TimeoutError:
         oracle, message = "O6", f"did not end within {longest:g} s"
     except Exception as error:  # noqa: BLE001  a case that fails must not end the others
         oracle, message = "error", f"{type(error).__name__}: {error}"
-    result = Result(case, time.monotonic() - began, oracle, message)
+    result = Result(case, time.monotonic() - began, oracle, message, done)
     told(result)
     return result
 

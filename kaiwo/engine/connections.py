@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,22 @@ class Connector(aiohttp.TCPConnector):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(enable_cleanup_closed=NEEDS_CLEANUP_CLOSED, **options)
+
+
+def make_socket(lost_after: float | None, address: aiohttp.AddrInfoType) -> socket.socket:
+    """A socket that is not connected yet.
+
+    Args:
+        lost_after: seconds after which the kernel gives up the connection when what was sent has not been
+            acknowledged. Otherwise it would deliver a request minutes later, once the network works again.
+        address: as getaddrinfo returns it.
+    """
+    family, kind, protocol, _, _ = address
+    made = socket.socket(family, kind, protocol)
+    option = getattr(socket, "TCP_USER_TIMEOUT", None)  # Linux has it, where operators run
+    if lost_after is not None and option is not None:
+        made.setsockopt(socket.IPPROTO_TCP, option, round(lost_after * 1000))
+    return made
 
 
 class CheckedRequest(aiohttp.ClientRequest):
