@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import tempfile
 import time
 from pathlib import Path
@@ -25,11 +26,13 @@ if TYPE_CHECKING:
     from campaign.case import Case
     from campaign.scenarios import Scenario
 
-SHARING: Final = 6
-"""Cases at the same time with one operator."""
+_CORES: Final = os.cpu_count() or 1
 
-ALONE: Final = 2
-"""Cases at the same time with an operator each, or without any."""
+SHARING: Final = min(6 * _CORES, 24)
+"""Cases at the same time with one operator: most of a case is waiting."""
+
+ALONE: Final = min(2 * _CORES, 16)
+"""Cases at the same time with an operator each, or without any. A start takes more than a second of a core."""
 
 _READS: Final = 10
 _BETWEEN: Final = 3.0

@@ -134,11 +134,18 @@ class FaultProxy(Faults):
         self._released.set()
         self._released = asyncio.Event()
 
-    def writes(self, *, beside: str = r"/leases/|/leases$|/events$|/events/") -> list[FaultRecord]:
-        """Mutating requests so far, without dry runs and those that match `beside` (leases and Events)."""
+    def writes(
+        self, *, beside: str = r"/leases/|/leases$|/events$|/events/", since: int = 0
+    ) -> list[FaultRecord]:
+        """Mutating requests, without dry runs.
+
+        Args:
+            beside: leaves out paths that match; leases and Events by default.
+            since: index into `records` to begin at.
+        """
         return [
             r
-            for r in self.records
+            for r in self.records[since:]
             if r.method in MUTATING and not re.search(beside, r.path) and "dryRun=All" not in r.query
         ]
 
