@@ -99,8 +99,8 @@ class Transport:
 
     Attributes:
         may_write: called right before each mutating request is sent; False holds it back. None: always.
-        user_timeout: seconds after which the kernel drops what was sent and not acknowledged; assign it before
-            the first request. None: as it is set on the machine.
+        user_timeout: seconds after which the kernel drops what was sent and not acknowledged; assign it
+            before the first request. None: as it is set on the machine.
         on_write: called with the end of each mutating request: how it failed, None when it succeeded.
         date: the header ``Date`` of the last answer: the API server's clock; empty before the first one.
     """
