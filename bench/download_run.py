@@ -45,8 +45,9 @@ def peak(pid: int) -> float:
     )
 
 
-def run_to_end(command: Sequence[str], environment: dict[str, str] | None = None) -> Run:
-    """Run a program without its output."""
+def run_to_end(command: Sequence[str], environment: Mapping[str, str] = os.environ) -> Run:
+    """Run a program without its output; Python programs with cached bytecode, as in an image."""
+    environment = {name: value for name, value in environment.items() if name != "PYTHONDONTWRITEBYTECODE"}
     found, over = [0.0], threading.Event()
     began = time.monotonic()
     with subprocess.Popen(
