@@ -24,6 +24,7 @@ from kaiwo.engine.writer import Written
 from kaiwo.host.cluster_facts import NODE_PROJECTION, ClusterFacts
 from kaiwo.host.ending.endings import Endings
 from kaiwo.host.ending.preemption import Preemption
+from kaiwo.host.ending.queue_quota import QueueQuota
 from kaiwo.host.workload.ownership import PodOwners
 from kaiwo.host.workload.watches import POD_PROJECTION
 from kaiwo.testing import node, plugins
@@ -176,9 +177,10 @@ class World:
         self.cluster = ClusterFacts(cache, REGISTRY.vendors, lambda: self.config)
         self.preemption = Preemption(
             self.server,  # type: ignore[arg-type]  # what it needs of a manager
-            REGISTRY, self.server.endings,
+            QueueQuota(self.server, REGISTRY.queue, lambda _: True),  # type: ignore[arg-type]  # likewise
+            self.server.endings,
             cluster=self.cluster, owners=PodOwners(cache, REGISTRY), config=lambda: self.config,
-            served=lambda _: True, now=lambda: NOW + timedelta(seconds=self.server.seconds),
+            now=lambda: NOW + timedelta(seconds=self.server.seconds),
         )  # fmt: skip
         for store in cache.stores():
             store.replace([], "1")
