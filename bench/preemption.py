@@ -22,7 +22,7 @@ from kaiwo.engine.resource import JOB, NODE, POD, PRIORITY_CLASS, STORAGE_CLASS
 from kaiwo.engine.store import Cache
 from kaiwo.host.cluster_facts import NODE_PROJECTION, ClusterFacts
 from kaiwo.host.ending.preemption import Preemption
-from kaiwo.host.ending.queue_quota import QueueQuota
+from kaiwo.host.ending.quota_reliefs import QuotaReliefs
 from kaiwo.host.workload.ownership import PodOwners
 from kaiwo.host.workload.watches import POD_PROJECTION
 from kaiwo.plugin.loader import load
@@ -82,7 +82,7 @@ class _Cluster:
         config = ResolvedConfig.defaults()
         self._preemption = Preemption(
             self,  # type: ignore[arg-type]  # what it needs of a manager
-            QueueQuota(self, registry.queue, lambda _: True),  # type: ignore[arg-type]  # likewise
+            QuotaReliefs(self, registry.queue, lambda _: True),  # type: ignore[arg-type]  # likewise
             SimpleNamespace(under_way={}, decide=self.take),  # type: ignore[arg-type]  # all that is called
             cluster=ClusterFacts(self.cache, registry.vendors, lambda: config),
             owners=PodOwners(self.cache, registry),

@@ -43,7 +43,7 @@ from kaiwo.host.crd_check import CrdCheck
 from kaiwo.host.ending.beneficiaries import Beneficiaries
 from kaiwo.host.ending.endings import Endings
 from kaiwo.host.ending.preemption import Preemption
-from kaiwo.host.ending.queue_quota import QueueQuota
+from kaiwo.host.ending.quota_reliefs import QuotaReliefs
 from kaiwo.host.kaiwoconfig import ConfigController, LiveConfig
 from kaiwo.host.lifecycles import Lifecycles
 from kaiwo.host.metrics.gpu_time_record import GpuTimeRecord
@@ -238,7 +238,7 @@ class Operator:
                 unled=self._unled, on_change=config.on_facts_change, feed=self._feed,
                 serves=self._sharding.serves,
             )  # fmt: skip
-        self._quota = QueueQuota(manager, self._registry.queue, self._served)
+        self._quota = QuotaReliefs(manager, self._registry.queue, self._served)
         self._preemption = Preemption(
             manager, self._quota, self._endings,
             cluster=cluster, owners=reader.pod_owners, config=lambda: self._config.current,

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kaiwo.engine.resource import Object
     from kaiwo.engine.store import Cache
     from kaiwo.host.ending.gpu_index import WaitingWorkload
-    from kaiwo.host.ending.queue_quota import QueueQuota
+    from kaiwo.host.ending.quota_reliefs import QuotaReliefs
     from kaiwo.host.workload.ownership import PodOwners
     from kaiwo.plugin.facts import NodeFact
     from kaiwo.plugin.queue_relief import QueueRelief
@@ -49,7 +49,7 @@ class GpuFacts:
         self,
         cache: Cache,
         nodes: tuple[NodeFact, ...],
-        quota: QueueQuota,
+        quota: QuotaReliefs,
         owners: PodOwners,
     ) -> None:
         """Set up.

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from kaiwo.engine.manager import Manager
     from kaiwo.host.cluster_facts import ClusterFacts
     from kaiwo.host.ending.endings import Endings
-    from kaiwo.host.ending.queue_quota import QueueQuota
+    from kaiwo.host.ending.quota_reliefs import QuotaReliefs
     from kaiwo.host.workload.ownership import PodOwners
     from kaiwo.plugin.queue_relief import QueueRelief
     from kaiwo.workload.ending.preemption import GpuDemand, GpuHolder, NoChoice
@@ -70,7 +70,7 @@ class Preemption:
     def __init__(
         self,
         manager: Manager,
-        quota: QueueQuota,
+        quota: QuotaReliefs,
         endings: Endings,
         *,
         cluster: ClusterFacts,

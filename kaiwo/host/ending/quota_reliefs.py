@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kaiwo.plugin.queues import QueueSystem
 
 
-class QueueQuota:
+class QuotaReliefs:
     """Asks the queue system in force, with the objects of the cache.
 
     Attributes:
