@@ -32,7 +32,7 @@ SHARING: Final = min(6 * _CORES, 24)
 """Cases at the same time with one operator: most of a case is waiting."""
 
 ALONE: Final = min(2 * _CORES, 16)
-"""Cases at the same time with an operator each, or without any. A start takes more than a second of a core."""
+"""Cases at the same time with an operator each, or without any. A start takes over a second of a core."""
 
 _READS: Final = 10
 _BETWEEN: Final = 3.0
