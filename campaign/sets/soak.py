@@ -32,8 +32,8 @@ PLUGINS: Final = "batch_job,deployment,kueue,node_pools,gpu_amd,gpu_nvidia"
 
 _WRITERS: Final = 4
 _RATE: Final = 20.0
-"""Operations a second of all writers together: an operator and a control plane on two cores keep up with them,
-and two hours make more than 100,000."""
+"""Operations a second of all writers together. An operator and a control plane on two cores keep up, and two
+hours make more than 100,000."""
 
 _KILLS: Final = (20.0, 60.0)
 """Seconds between two kills of the operator, at least and at most."""
