@@ -11,6 +11,7 @@ from campaign.sets import (
     dependencies,
     downloads,
     fields,
+    idle_gpus,
     leadership,
     monitoring,
     plugins,
@@ -52,7 +53,7 @@ SETS: Final = {
 }
 
 
-ON_CLUSTER: Final = frozenset("ABCDEFGJN")
+ON_CLUSTER: Final = frozenset("ABCDEFGJKN")
 """The sets with cases in a namespace of the campaign's control plane."""
 
 
@@ -66,6 +67,7 @@ def cluster_cases(cluster: Cluster, scenarios: Sequence[Scenario], seed: int) ->
     yield from api_faults.cases(cluster, scenarios)
     yield from rights.cases(scenarios)
     yield from leadership.cases(scenarios, seed)
+    yield from idle_gpus.cases()
     yield from slips.cases()
 
 
