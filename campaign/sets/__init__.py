@@ -13,6 +13,7 @@ from campaign.sets import (
     fields,
     idle_gpus,
     leadership,
+    leases,
     monitoring,
     plugins,
     rights,
@@ -86,5 +87,6 @@ def standalone_cases(seed: int, soaking: SoakSize, commit: str = "") -> Iterator
     yield from plugins.cases()
     yield from slips.standalone()
     yield from timers.cases(seed)
+    yield from leases.cases(seed)
     yield from upgrades.cases(commit)
     yield from soak.cases(seed, soaking)
