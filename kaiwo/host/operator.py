@@ -48,6 +48,7 @@ from kaiwo.host.lifecycles import Lifecycles
 from kaiwo.host.metrics.gpu_time_record import GpuTimeRecord
 from kaiwo.host.metrics.process import describe_process
 from kaiwo.host.metrics.workloads import WorkloadMetrics
+from kaiwo.host.monitoring.access import EndpointFiles
 from kaiwo.host.monitoring.feed import SampleFeed
 from kaiwo.host.monitoring.service import Monitoring
 from kaiwo.host.plugin_timeout import TimeLimit, guarded_registry
@@ -229,6 +230,7 @@ class Operator:
         )
         self._feed = SampleFeed(
             manager, self._registry.vendors, monitored=monitored, unled=self._unled,
+            files=functools.partial(EndpointFiles.of, settings),
         )  # fmt: skip
         if self._monitoring is not None:
             self._monitoring.connect(
