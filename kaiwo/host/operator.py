@@ -155,7 +155,6 @@ class Operator:
         self._listeners = Listeners(plugins.listeners, self._settings_of)
         self._lifecycles = Lifecycles(plugins.lifecycles, self._settings_of)
         self._config.on_settings_change(self._lifecycles.settings_changed)
-        manager.before_controllers(KAIWO_CONFIG, self._lifecycles.start)
         manager.conditions.add(KAIWO_CONFIG, SINGLETON)
         for declared in self._registry.namespace_defaults:
             manager.watch(Watch(declared.kind, namespaces=settings.watch_namespace))
@@ -179,6 +178,10 @@ class Operator:
             monitoring=self._monitored, sharding=self._sharding.condition,
             one_of_several=self._namespace if settings.watch_namespace else "",
         )  # fmt: skip
+        manager.health.check("config", self._config.health)
+        # Plugins start with settings: first comes what they are.
+        manager.before_controllers(KAIWO_CONFIG, config.recover)
+        manager.before_controllers(KAIWO_CONFIG, self._lifecycles.start)
         if self._sharding.whole:
             manager.add(config.controller)
         self._sharding.on_change(config.on_facts_change)
