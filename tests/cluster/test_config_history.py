@@ -187,7 +187,7 @@ async def test_a_deletion_while_no_operator_runs_is_reported_when_one_starts(
 async def test_a_restart_with_an_invalid_object_uses_the_kept_values_or_ends_nobody(
     operator: Start, client: Client, namespace: str
 ) -> None:
-    """Never the defaults by mistake: condition and /readyz say which values are in force until it is valid."""
+    """Never the defaults by mistake: condition and /readyz say which values are in force."""
     env = {"KAIWO_OPERATOR_NAMESPACE": namespace}
     process = await operator(env=env)
     await configure(client, scheduling={"preemption": "Report", "kubeSchedulerName": "mine"})
