@@ -61,6 +61,7 @@ class Tracked:
     timing: Timing | None = None
     conditions: list[Condition] = field(default_factory=list)
     written: bool = False
+    _read: tuple[CachedObject, Mapping[str, Any]] | None = None
 
     @property
     def owner(self) -> OwnerMetadata:
@@ -69,8 +70,12 @@ class Tracked:
 
     @property
     def status(self) -> Mapping[str, Any]:
-        """The recorded status."""
-        return lenient_map(self.entry.readable_part("status")) if self.entry is not None else {}
+        """The recorded status, decoded once for each version of the GpuWorkload."""
+        if self.entry is None:
+            return {}
+        if self._read is None or self._read[0] is not self.entry:
+            self._read = self.entry, lenient_map(self.entry.readable_part("status"))
+        return self._read[1]
 
     @property
     def is_kaiwo(self) -> bool:
