@@ -37,6 +37,7 @@ _RUNS = re.compile(rb"{+|}+")
 _CUT_OFF = "JSON that ends too early"
 _BRACES = bytes.maketrans(b"[]", b"{}")
 _NO_BRACKETS_OR_QUOTES = bytes(set(range(256)) - set(b'{}[]"'))
+_NO_OPENINGS = bytes(set(range(256)) - set(b"{["))
 _NO_BRACKETS = bytes(set(range(256)) - set(b"{}[]"))
 _NO_MARKS_OR_QUOTES = bytes(set(range(256)) - set(b'{[,"'))
 
@@ -65,12 +66,41 @@ def fault(raw: bytes) -> str:
 
 def too_deep(raw: bytes) -> bool:
     """Whether JSON is nested more than `MAX_DEPTH` levels deep."""
-    opened = raw.count(b"{") + raw.count(b"[")
-    # An empty map or list holds no further level; managedFields consist of such maps.
-    if opened <= MAX_DEPTH or opened - raw.count(b"{}") - raw.count(b"[]") < MAX_DEPTH:
+    opened = _opened(raw)
+    if opened <= MAX_DEPTH:
+        return False
+    # Most brackets of an object are in its managedFields, two levels down. Most of these are of empty maps,
+    # and such a map holds no further level.
+    managed = _managed_fields(raw)
+    inside = _opened(managed)
+    if opened - inside <= MAX_DEPTH and inside - managed.count(b"{}") + 3 <= MAX_DEPTH:
         return False
     brackets = _outside_strings(raw, _NO_BRACKETS_OR_QUOTES)
     return max(_heights(brackets)) > MAX_DEPTH
+
+
+def _opened(raw: bytes) -> int:
+    """Number of opening brackets, also of those inside of strings."""
+    return len(raw.translate(None, _NO_OPENINGS))
+
+
+class _Metadata(msgspec.Struct, rename="camel", gc=False):
+    managed_fields: msgspec.Raw = msgspec.Raw(b"")
+
+
+class _Document(msgspec.Struct, gc=False):
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+
+
+_decode_document = msgspec.json.Decoder(_Document).decode
+
+
+def _managed_fields(raw: bytes) -> bytes:
+    """The JSON of an object's managedFields; empty where it has none, or cannot be read."""
+    try:
+        return bytes(_decode_document(raw).metadata.managed_fields)
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        return b""
 
 
 def too_large(raw: bytes) -> bool:

@@ -55,6 +55,10 @@ class Backend(Declaration):
             reconciled at once.
         reads: fields of the child's status that ``observe`` reads beside ``conditions``. A change of other
             fields of the status alone is ignored. Empty: every field counts.
+        reads_conditions: types of the child's ``status.conditions`` that ``observe`` reads, where it has
+            ``reads``. Empty: every condition counts.
+        reads_without_pods: further fields that it reads only while no pods of the workload are known, because
+            a user or another controller made them.
         absent_at_zero: a workload with ``replicas: 0`` has no child at all.
         variants: other forms in which the same workloads can run, with the same fields and a name of their
             own. ``select_variant`` selects one for a new child; a child stays in the form it was made in.
@@ -83,6 +87,8 @@ class Backend(Declaration):
     pod_owners: tuple[Resource, ...] = ()
     urgent: tuple[str, ...] = ()
     reads: tuple[str, ...] = ()
+    reads_conditions: tuple[str, ...] = ()
+    reads_without_pods: tuple[str, ...] = ()
     absent_at_zero: bool = False
     variants: tuple[Backend, ...] = ()
     rules: tuple[PolicyRule, ...] = ()

@@ -210,7 +210,7 @@ def _check_observed(backend: Backend, implementation: BackendBase, workload: Wor
     if backend.reads:
         status = _ReadFields()
         _observed(backend, implementation, workload, {**child, "status": status})
-        unlisted = sorted(status.fields - {"conditions", *backend.reads})
+        unlisted = sorted(status.fields - {"conditions", *backend.reads, *backend.reads_without_pods})
         require(not unlisted, f"{workload.name}: observe reads {unlisted}, which `reads` does not name")
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field, fields
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -276,8 +277,12 @@ def _others(resolved: Object) -> tuple[dict[str, str], dict[str, str]]:
 def decode(child: Object) -> AppliedRecord | None:
     """The record on a live child; None when it has none or it is malformed."""
     text = lenient_map(lenient_map(child.get("metadata")).get("annotations")).get(RESOLVED)
-    if not isinstance(text, str):
-        return None
+    return _decoded(text) if isinstance(text, str) else None
+
+
+@lru_cache(maxsize=512)
+def _decoded(text: str) -> AppliedRecord | None:
+    """The record of an annotation. A child is planned with several times before it ends."""
     try:
         document = _decoder.decode(text)
         known = msgspec.convert(document.resolved, _ResolvedDocument)

@@ -71,6 +71,22 @@ def test_the_depth_is_that_of_the_decoded_object(value: Any, more: int, compact:
     assert too_deep(text) is (depth(value) > MAX_DEPTH)
 
 
+def _fields(levels: int, empty: int) -> dict[str, Any]:
+    """A map of that many levels, with empty maps beside the innermost one."""
+    value: dict[str, Any] = {f"f:{number}": {} for number in range(empty)}
+    for _ in range(levels - bool(empty) - 1):
+        value = {"f:spec": value}
+    return value
+
+
+@given(st.integers(1, 2 * MAX_DEPTH), st.integers(0, 200), st.integers(1, 2 * MAX_DEPTH), st.integers(0, 200))
+def test_managed_fields_hide_no_level(levels: int, empty: int, managed: int, others: int) -> None:
+    """Whether the deepest value is in managedFields or beside them, and however many empty maps there are."""
+    found = {"managedFields": [{"fieldsV1": _fields(managed, others)}], "name": "it"}
+    obj = {"metadata": found, "spec": _fields(levels, empty)}
+    assert too_deep(json.dumps(obj, separators=(",", ":")).encode()) is (depth(obj) > MAX_DEPTH)
+
+
 @given(st.dictionaries(Text, Json, max_size=4), st.lists(Json, max_size=4))
 def test_parts_are_those_of_a_decoder(obj: dict[str, Any], array: list[Any]) -> None:
     """Splitting at the first level gives the same members and items as decoding."""

@@ -7,7 +7,8 @@ for few of these changes; the others share one reconciliation, a moment later.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
@@ -18,8 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from kaiwo.engine.cached_object import CachedObject
+    from kaiwo.engine.resource import Object
     from kaiwo.engine.store import CacheEvent
 
+    _Members: TypeAlias = Mapping[str, msgspec.Raw]
+
+_ZERO = msgspec.Raw(b"0")
 _decode = msgspec.json.Decoder().decode
 
 NO_DELAY = 0.0
@@ -33,8 +38,12 @@ NORMAL_DELAY = 0.5
 """Seconds for any other change."""
 
 LONG_DELAY = 2.0
-"""Seconds for a change that is followed by another one: a Job is complete a second after its pods, and a new
-queue object soon has conditions. Should nothing follow, there is still a reconciliation."""
+"""Seconds for a change that is followed by another one: a Job is complete a second after its pods. Should
+nothing follow, there is still a reconciliation."""
+
+QUEUE_DELAY = 5.0
+"""Seconds for a new queue object without conditions. It tells no more than its absence did, and the first
+status, which waits for the queue's decision, is written before."""
 
 IGNORED = math.inf
 """For a change that means nothing: there is no reconciliation because of it."""
@@ -56,22 +65,57 @@ def of_workload(event: CacheEvent) -> float:
     return NORMAL_DELAY if old is not None and new is not None and _same_but_status(old, new) else NO_DELAY
 
 
-def of_child(urgent: Collection[str], reads: Collection[str]) -> Callable[[CacheEvent], float]:
+@dataclass(frozen=True, slots=True)
+class StatusReads:
+    """What is read of the status of children.
+
+    Attributes:
+        fields: names of fields beside `conditions`; empty where all may be read.
+        conditions: types of conditions; empty where all may be read.
+        without_pods: fields that are read only of a child without pods that are known.
+    """
+
+    fields: frozenset[str] = frozenset()
+    conditions: frozenset[str] = frozenset()
+    without_pods: frozenset[str] = frozenset()
+
+    def same(self, before: _Members, after: _Members, *, has_pods: bool) -> bool:
+        """Whether all that is read is the same in two statuses."""
+        if not self.fields:
+            return False
+        fields = self.fields if has_pods else self.fields | self.without_pods
+        return all(_read(before, name) == _read(after, name) for name in fields) and self._same_conditions(
+            before.get("conditions"), after.get("conditions")
+        )
+
+    def _same_conditions(self, before: msgspec.Raw | None, after: msgspec.Raw | None) -> bool:
+        if before == after:
+            return True
+        if not self.conditions:
+            return False
+        old, new = _held(before), _held(after)
+        return all(old.get(kind) == new.get(kind) for kind in self.conditions)
+
+
+def of_child(
+    urgent: Collection[str],
+    reads: StatusReads = StatusReads(),
+    has_pods: Callable[[CachedObject], bool] = lambda _: False,
+) -> Callable[[CacheEvent], float]:
     """For children of which it is known what people wait for.
 
     Args:
         urgent: types of their conditions that people wait for.
-        reads: fields of their status that are read, beside `conditions`; empty where all may.
+        reads: what is read of their status.
+        has_pods: whether pods of a child are known.
     """
-    read = ("conditions", *reads)
 
     def delay(event: CacheEvent) -> float:
         old, new = event.old, event.new
         if old is None or new is None:
             return NORMAL_DELAY if old is None else NO_DELAY
         before, after = old.members("status"), new.members("status")
-        same = reads and all(before.get(name) == after.get(name) for name in read)
-        if same and _same_but_status(old, new):
+        if reads.same(before, after, has_pods=has_pods(new)) and _same_but_status(old, new):
             return IGNORED
         moved = old.deleted != new.deleted or _moved(before, after, urgent)
         return NO_DELAY if moved else NORMAL_DELAY
@@ -81,12 +125,12 @@ def of_child(urgent: Collection[str], reads: Collection[str]) -> Callable[[Cache
 
 def of_queue_object(urgent: Collection[str]) -> Callable[[CacheEvent], float]:
     """For objects of a queue system: a new one means little before it has conditions, a moment later."""
-    waited_for = of_child(urgent, ())
+    waited_for = of_child(urgent)
 
     def delay(event: CacheEvent) -> float:
         new = event.new
         if event.old is None and new is not None and not new.part("status", "conditions"):
-            return LONG_DELAY
+            return QUEUE_DELAY
         return waited_for(event)
 
     return delay
@@ -109,15 +153,24 @@ def _runs(pod: CachedObject) -> bool:
     return pod_status.runs({"status": pod.part("status")})
 
 
-def _moved(
-    before: Mapping[str, msgspec.Raw], after: Mapping[str, msgspec.Raw], types: Collection[str]
-) -> bool:
+def _moved(before: _Members, after: _Members, types: Collection[str]) -> bool:
     """Whether conditions of these types came or went between two statuses."""
     old, new = before.get("conditions"), after.get("conditions")
     if old == new:
         return False
-    held, holds = (holding(_decode(raw)) if raw is not None else {} for raw in (old, new))
+    held, holds = _held(old), _held(new)
     return any((kind in held) != (kind in holds) for kind in types)
+
+
+def _held(conditions: msgspec.Raw | None) -> Mapping[str, Object]:
+    """The conditions that hold, by type."""
+    return holding(_decode(conditions)) if conditions is not None else {}
+
+
+def _read(status: _Members, name: str) -> msgspec.Raw | None:
+    """A field of a status; None also for a count of zero, which is the same as none."""
+    value = status.get(name)
+    return None if value == _ZERO else value
 
 
 def _same_but_status(old: CachedObject, new: CachedObject) -> bool:

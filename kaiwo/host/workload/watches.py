@@ -31,7 +31,7 @@ from kaiwo.workload.model import DeletedChild
 from kaiwo.workload.observe import pod_status
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from kaiwo.api.plugin_fields import WorkloadKind
     from kaiwo.engine.cached_object import CachedObject
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from kaiwo.engine.store import Cache, CacheEvent
     from kaiwo.host.workload.ownership import PodOwners
     from kaiwo.host.workload.state import ReconcileStates
+    from kaiwo.plugin.backends import Backend
     from kaiwo.plugin.queues import QueueSystem
     from kaiwo.workload.model import Registry
 
@@ -116,13 +117,13 @@ def workload_watches(
     def of_secondary(event: CacheEvent) -> Iterable[Key]:
         return dict.fromkeys((*of_child(event), *of_run(event)))
 
+    # A reconciliation plans again from the answers to its own writes, until nothing is left to write.
     watches = [Watch(own, of_itself, namespaces=namespaces, delay=event_delays.of_workload, own_writes=False)]
     for child, paths in children.items():
         owned = Projection(owned_fields=tuple(dict.fromkeys((RECORD, *paths))))
         keys = of_secondary if child in secondary else of_child_or_pod_owner
-        watches.append(
-            Watch(child, keys, owned, namespaces=namespaces, delay=_event_delay(child, kind, registry))
-        )
+        delay = _event_delay(child, kind, registry, cache)
+        watches.append(Watch(child, keys, owned, namespaces=namespaces, delay=delay, own_writes=False))
     watches += [
         Watch(resource, of_secondary, _MADE, namespaces=namespaces, delay=event_delays.of_any)
         for resource in secondary
@@ -191,17 +192,35 @@ def child_kinds(kind: WorkloadKind, registry: Registry) -> dict[Resource, tuple[
     return children
 
 
-def _event_delay(child: Resource, kind: WorkloadKind, registry: Registry) -> Callable[[CacheEvent], float]:
+def _event_delay(
+    child: Resource, kind: WorkloadKind, registry: Registry, cache: Cache
+) -> Callable[[CacheEvent], float]:
     """The event delay of a kind of children, from what its backends declare as urgent."""
     backends = [backend for backend in registry.built(kind) if backend.child == child]
     if not all(backend.urgent for backend in backends):
         return event_delays.of_any
     urgent = {name for backend in backends for name in backend.urgent}
+
+    def has_pods(entry: CachedObject) -> bool:
+        return entry.controller is not None and bool(cache.labelled(POD, RUN_ID, entry.controller.uid))
+
+    return event_delays.of_child(urgent, _status_reads(child, backends), has_pods)
+
+
+def _status_reads(child: Resource, backends: Sequence[Backend]) -> event_delays.StatusReads:
+    """What the backends of a kind of children, and downloads, read of its status."""
     if not all(backend.reads for backend in backends):
-        return event_delays.of_child(urgent, ())
-    downloaded = download.READS if child == JOB else ()
-    return event_delays.of_child(
-        urgent, {*downloaded, *(name for backend in backends for name in backend.reads)}
+        return event_delays.StatusReads()
+    fields = {name for backend in backends for name in backend.reads}
+    conditions = {name for backend in backends for name in backend.reads_conditions}
+    if not all(backend.reads_conditions for backend in backends):
+        conditions = set()
+    elif child == JOB:
+        conditions |= set(download.READS_CONDITIONS)
+    return event_delays.StatusReads(
+        frozenset(fields | set(download.READS) if child == JOB else fields),
+        frozenset(conditions),
+        frozenset(name for backend in backends for name in backend.reads_without_pods),
     )
 
 

@@ -41,6 +41,9 @@ _TIMED_OUT = "Unable to attach or mount volumes"
 READS = ("failed", "startTime")
 """Fields of a download Job's status that `observe` reads, beside its conditions."""
 
+READS_CONDITIONS = ("Complete", "SuccessCriteriaMet", "Failed")
+"""Types of the conditions that it reads."""
+
 
 def beginning(workload: Workload) -> Finding:
     """The finding about a download Job while nothing is wrong and nothing runs yet."""

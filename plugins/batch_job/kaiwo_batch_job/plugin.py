@@ -73,7 +73,9 @@ def kaiwo_backends() -> list[Backend]:
             pod_templates=(("job", "spec", "template"),),
             owned_paths=(("spec", "suspend"),),
             urgent=("SuccessCriteriaMet", "Complete", "Failed"),
-            reads=("startTime", "completionTime", "ready"),
+            reads=("startTime", "completionTime"),
+            reads_conditions=("SuccessCriteriaMet", "Complete", "FailureTarget", "Failed"),
+            reads_without_pods=("active", "ready"),
             requires=(JOB,),
             adoption=ADOPTION,
             rules=(

@@ -15,7 +15,9 @@ from kaiwo.host.workload.event_delays import (
     LONG_DELAY,
     NO_DELAY,
     NORMAL_DELAY,
+    QUEUE_DELAY,
     SHORT_DELAY,
+    StatusReads,
     of_any,
     of_child,
     of_pod,
@@ -87,13 +89,13 @@ def conditions(**states: str) -> Object:
 )
 def test_conditions_that_people_wait_for_are_reconciled_at_once(old: Any, new: Any, seconds: float) -> None:
     """Those that were named, when they come or go, and the end of the object."""
-    assert of_child(("Complete", "Failed"), ())(change(JOB, old, new)) == seconds
+    assert of_child(("Complete", "Failed"))(change(JOB, old, new)) == seconds
 
 
 def test_an_object_that_is_being_deleted_is_reconciled_at_once() -> None:
     """A child that goes ends its workload, or is made again."""
     going = entry(JOB, {}, deletionTimestamp="2026-01-01T00:00:00Z")
-    assert of_child((), ())(CacheEvent("MODIFIED", JOB, entry(JOB, {}), going)) == NO_DELAY
+    assert of_child(())(CacheEvent("MODIFIED", JOB, entry(JOB, {}), going)) == NO_DELAY
 
 
 def test_of_unknown_kinds_every_change_is_reconciled_soon() -> None:
@@ -132,20 +134,61 @@ def test_counts_that_nobody_reads_start_no_reconciliation(
     event = CacheEvent(
         "MODIFIED", JOB, entry(JOB, old, generation=1), entry(JOB, new, **{"generation": 1, **metadata})
     )
-    assert of_child(("Complete",), ("startTime",))(event) == seconds
+    assert of_child(("Complete",), StatusReads(frozenset({"startTime"})))(event) == seconds
 
 
 def test_a_kind_without_generations_is_reconciled_whatever_changes() -> None:
     """Nothing tells whether its spec is the same."""
-    assert of_child(("Complete",), ("startTime",))(change(JOB, {"ready": 1}, {"ready": 0})) == NORMAL_DELAY
+    assert (
+        of_child(("Complete",), StatusReads(frozenset({"startTime"})))(
+            change(JOB, {"ready": 1}, {"ready": 0})
+        )
+        == NORMAL_DELAY
+    )
+
+
+READS = StatusReads(frozenset({"startTime"}), frozenset({"Complete", "FailureTarget"}), frozenset({"ready"}))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "seconds"),
+    [
+        ({}, conditions(Suspended="True"), IGNORED),
+        ({}, {"conditions": "odd"}, IGNORED),
+        ({}, conditions(FailureTarget="True"), NORMAL_DELAY),
+        (conditions(FailureTarget="True"), conditions(FailureTarget="False"), NORMAL_DELAY),
+        ({}, conditions(Suspended="True", Complete="True"), NO_DELAY),
+    ],
+)
+def test_conditions_that_nobody_reads_start_no_reconciliation(old: Any, new: Any, seconds: float) -> None:
+    """A Job is suspended and resumed on its way through a queue; its spec says so before."""
+    event = CacheEvent("MODIFIED", JOB, entry(JOB, old, generation=1), entry(JOB, new, generation=1))
+    assert of_child(("Complete",), READS, lambda _: True)(event) == seconds
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "has_pods", "seconds"),
+    [
+        ({}, {"ready": 1}, True, IGNORED),
+        ({}, {"ready": 1}, False, NORMAL_DELAY),
+        ({"ready": 1}, {"ready": 2}, False, NORMAL_DELAY),
+        ({}, {"ready": 0}, False, IGNORED),
+    ],
+)
+def test_the_count_of_ready_pods_matters_where_the_pods_are_not_known(
+    old: Any, new: Any, has_pods: bool, seconds: float
+) -> None:
+    """The pods of a Job that a user made, or that another controller runs, are read from its status."""
+    event = CacheEvent("MODIFIED", JOB, entry(JOB, old, generation=1), entry(JOB, new, generation=1))
+    assert of_child(("Complete",), READS, lambda _: has_pods)(event) == seconds
 
 
 @pytest.mark.parametrize(
     ("status", "seconds"),
     [
-        (None, LONG_DELAY),
-        ({}, LONG_DELAY),
-        ({"conditions": []}, LONG_DELAY),
+        (None, QUEUE_DELAY),
+        ({}, QUEUE_DELAY),
+        ({"conditions": []}, QUEUE_DELAY),
         (conditions(QuotaReserved="False"), NORMAL_DELAY),
     ],
 )
