@@ -52,9 +52,11 @@ class _Cluster:
         self.cache = Cache()
         self.seconds = 0.0
         self.writes = self.reads = 0
-        self.leading, self.unreadable = True, {}
-        self.client: Any = self
-        self.writer = Writer(self.client, self.cache, field_manager="kaiwo", applied_annotation="applied")
+        self.leading = True
+        self.unreadable: dict[str, dict[Resource, str]] = {}
+        client: Any = self
+        self.client = client
+        self.writer = Writer(client, self.cache, field_manager="kaiwo", applied_annotation="applied")
         self.event_recorder = SimpleNamespace(event=lambda *_: None)
         self._began = datetime.now(UTC)
         self._pods = self.cache
