@@ -281,7 +281,7 @@ class GpuWorkloadController:
         if current:
             self._usable[uid] = clock
         one.assessment = assess(
-            one.status, one.pods, reading, one.policy, now,
+            one.recorded("phase", "idleSince", "conditions"), one.pods, reading, one.policy, now,
             held=bool(one.queued), unreadable_owner=one.root.unreadable,
         )  # fmt: skip
         notice = one.entry.annotations.get(NOTICE) if one.entry is not None else None

@@ -61,7 +61,6 @@ class Tracked:
     timing: Timing | None = None
     conditions: list[Condition] = field(default_factory=list)
     written: bool = False
-    _read: tuple[CachedObject, Mapping[str, Any]] | None = None
 
     @property
     def owner(self) -> OwnerMetadata:
@@ -70,12 +69,13 @@ class Tracked:
 
     @property
     def status(self) -> Mapping[str, Any]:
-        """The recorded status, decoded once for each version of the GpuWorkload."""
-        if self.entry is None:
-            return {}
-        if self._read is None or self._read[0] is not self.entry:
-            self._read = self.entry, lenient_map(self.entry.readable_part("status"))
-        return self._read[1]
+        """The recorded status."""
+        return lenient_map(self.entry.readable_part("status")) if self.entry is not None else {}
+
+    def recorded(self, *names: str) -> dict[str, Any]:
+        """Some fields of the recorded status; the figures of all GPUs are not decoded for them."""
+        entry = self.entry
+        return {name: entry.readable_part("status", name) for name in names} if entry is not None else {}
 
     @property
     def is_kaiwo(self) -> bool:
