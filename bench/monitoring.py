@@ -68,7 +68,8 @@ class _Owners:
         return bool(pod and uids)
 
 
-def _pod_name(number: int) -> str:
+def pod_name(number: int) -> str:
+    """The name of a pod; two belong to one job."""
     return f"job-{number // PODS_OF_ONE:05d}-{number % PODS_OF_ONE}-abcde"
 
 
@@ -109,7 +110,7 @@ def _fill(cache: Cache, now: datetime) -> None:
                 encode(
                     {
                         "metadata": {
-                            **head, "name": _pod_name(n), "uid": f"pod-{n}",
+                            **head, "name": pod_name(n), "uid": f"pod-{n}",
                             "labels": {"kaiwo.silogen.ai/run-id": f"uid-{n // PODS_OF_ONE}"},
                         },
                         "spec": spec,
@@ -123,16 +124,17 @@ def _fill(cache: Cache, now: datetime) -> None:
     )  # fmt: skip
 
 
-def _body() -> bytes:
+def body() -> bytes:
+    """What the exporter answers."""
     lines = [
-        _LINE.format(gpu=gpu, number=n * GPUS + gpu, node=n // 8, pod=_pod_name(n), value=45 + gpu)
+        _LINE.format(gpu=gpu, number=n * GPUS + gpu, node=n // 8, pod=pod_name(n), value=45 + gpu)
         for n in range(PODS)
         for gpu in range(GPUS)
     ]
     return "".join(lines).encode()
 
 
-class _Exporter:
+class Exporter:
     """A server of its own thread that sends prepared bytes."""
 
     def __init__(self, body: bytes) -> None:
@@ -176,7 +178,7 @@ async def _memory() -> float:
 async def _scrape(count: int, *, traced: bool = False) -> tuple[list[float], int]:
     manager, requeued = _Manager(), []
     _fill(manager.cache, datetime.now(UTC))
-    exporter = _Exporter(_body())
+    exporter = Exporter(body())
     seconds = 0.0
     uses = GpuUses(_INTERVAL, clock=lambda: seconds)
     endpoint = Endpoint(f"http://127.0.0.1:{exporter.port}/metrics", [AMD], _INTERVAL, uses.now)

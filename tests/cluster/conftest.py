@@ -18,7 +18,7 @@ from kaiwo.engine.resource import DEPLOYMENT, EVENT, JOB, NAMESPACE, NODE, POD
 from kaiwo.plugin.loader import load as load_plugins
 from kaiwo.testing.exporter import Exporter, lines
 from kaiwo.testing.operator import OperatorProcess, until
-from kaiwo_gpu_preemption.kinds import GPU_WORKLOAD
+from kaiwo_gpu_preemption.kinds import GPU_WORKLOAD, STATEFUL_SET
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -238,15 +238,36 @@ class GpuWorld:
                 "apiVersion": "batch/v1",
                 "kind": "Job",
                 "metadata": {
-                    "name": name,
-                    "namespace": self.namespace,
+                    **self._head(name, annotations),
                     "labels": {"kueue.x-k8s.io/queue-name": queue} if queue else {},
-                    "annotations": {
-                        _PREFIX + key.replace("_", "-"): value for key, value in annotations.items()
-                    },
                 },
                 "spec": {"template": self._template(gpus), "backoffLimit": 0},
             },
+        )
+
+    def _head(self, name: str, annotations: dict[str, str]) -> Object:
+        said = {_PREFIX + key.replace("_", "-"): value for key, value in annotations.items()}
+        return {"name": name, "namespace": self.namespace, "annotations": said}
+
+    async def pod(self, name: str, gpus: int, **annotations: str) -> Object:
+        """Create a bare Pod that never ends."""
+        template = self._template(gpus)
+        head = self._head(name, annotations)
+        head["annotations"] |= template["metadata"]["annotations"]
+        return await self.client.create(
+            POD, {"apiVersion": "v1", "kind": "Pod", "metadata": head, "spec": template["spec"]}
+        )
+
+    async def stateful_set(self, name: str, gpus: int, **annotations: str) -> Object:
+        """Create a plain StatefulSet."""
+        template = self._template(gpus)
+        template["spec"].pop("restartPolicy")
+        template["metadata"]["labels"] = {"app": name}
+        selector = {"matchLabels": {"app": name}}
+        spec = {"replicas": 1, "serviceName": name, "selector": selector, "template": template}
+        head = self._head(name, annotations)
+        return await self.client.create(
+            STATEFUL_SET, {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": head, "spec": spec}
         )
 
     async def deployment(self, name: str, gpus: int) -> Object:
@@ -298,6 +319,11 @@ class GpuWorld:
         )  # fmt: skip
         assert found is not None
         return found
+
+    async def goes(self, record: Object) -> None:
+        """Wait until a GpuWorkload is gone."""
+        name = record["metadata"]["name"]
+        await until(self.client, GPU_WORKLOAD, self.namespace, name, lambda obj: obj is None, timeout=90)
 
     async def exists(self, kind: Resource, name: str) -> bool:
         """Whether a workload is there and not being deleted."""

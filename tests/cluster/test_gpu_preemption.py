@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kaiwo.api.crds import KAIWO_JOB
-from kaiwo.engine.resource import DEPLOYMENT, JOB
-from kaiwo_gpu_preemption.kinds import GPU_WORKLOAD
+from kaiwo.engine.resource import DEPLOYMENT, JOB, POD
+from kaiwo_gpu_preemption.kinds import GPU_WORKLOAD, STATEFUL_SET
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -111,3 +111,30 @@ async def test_a_kaiwojob_becomes_terminated_and_a_decision_survives_the_operato
     ended = await world.record(created, "KaiwoJob", "Preempted")
     assert ended["status"]["ownerChain"].endswith(" -> Job/mine -> KaiwoJob/mine")
     assert await world.exists(KAIWO_JOB, "mine")
+
+
+async def test_any_root_owner_is_tracked_and_only_what_may_be_ended_ends(operator: Start, world: Any) -> None:
+    """A StatefulSet is only reported on, an annotation that cannot be read protects, a bare Pod ends.
+
+    The record of the Pod goes after its ttl, those of the others stay.
+    """
+    world.use = {"pod": 0.0, "store": 0.0, "typo": 0.0}
+    store = await world.stateful_set("store", 1, policy="Report")
+    typo = await world.job("typo", 1, policy="always")
+    pod = await world.pod("pod-alone", 1, policy="Always", ttl="3s")
+    await operator(env=world.environment, leader_election=True)
+
+    ended = await world.record(pod, "Pod", "Preempted")
+    reported = await world.no_fit(store, "StatefulSet", "ReportOnly")
+    await world.goes(ended)
+
+    assert ended["status"]["ownerChain"] == "Pod/pod-alone"
+    assert not await world.exists(POD, "pod-alone")
+    assert reported["status"]["ownerChain"] == "Pod/store-0 -> StatefulSet/store"
+    assert reported["status"]["phase"] == "Idle"
+    assert await world.exists(STATEFUL_SET, "store")
+    wrong = await world.record(typo, "Job", "Idle")
+    [invalid] = [one for one in wrong["status"]["conditions"] if one["type"] == "PolicyValid"]
+    assert "gpu-preemption.policy is 'always', expected OnPressure, Always or Report" in invalid["message"]
+    assert wrong["spec"]["preemptionPolicy"] == "OnPressure"
+    assert await world.exists(JOB, "typo")

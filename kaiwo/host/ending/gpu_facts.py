@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kaiwo.api.crds import WORKLOADS, workload_kind
-from kaiwo.engine.quantity import quantity
 from kaiwo.engine.resource import NODE, POD
 from kaiwo.engine.timestamps import parse_time
+from kaiwo.host.ending.pod_gpus import gpus_by_node
 from kaiwo.plugin.queue_relief import ReliefRequest
 from kaiwo.workload.ending.duration import deadline_of
 from kaiwo.workload.ending.preemption import GpuDemand, GpuHolder, GpuRoom
@@ -20,20 +19,18 @@ from kaiwo.workload.labels import ADOPTED, GPU_MODEL, RUN_ID
 from kaiwo.workload.metadata import label_value
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Iterable, Mapping
     from datetime import datetime
 
     from kaiwo.engine.cached_object import CachedObject
-    from kaiwo.engine.client import Client
-    from kaiwo.engine.resource import Object
     from kaiwo.engine.store import Cache
     from kaiwo.host.ending.gpu_index import WaitingWorkload
+    from kaiwo.host.ending.pod_gpus import HeldGpus
     from kaiwo.host.ending.quota_reliefs import QuotaReliefs
     from kaiwo.host.workload.ownership import PodOwners
     from kaiwo.plugin.facts import NodeFact
     from kaiwo.plugin.queue_relief import QueueRelief
-
-_OVER = frozenset({"Succeeded", "Failed"})
 
 
 def cached_workload(cache: Cache, whom: WorkloadIdentity) -> CachedObject | None:
@@ -51,6 +48,7 @@ class GpuFacts:
         nodes: tuple[NodeFact, ...],
         quota: QuotaReliefs,
         owners: PodOwners,
+        held: HeldGpus,
     ) -> None:
         """Set up.
 
@@ -59,8 +57,10 @@ class GpuFacts:
             nodes: the cluster's nodes; those that an autoscaler could add do not count.
             quota: what the queue system says.
             owners: the controllers between pods and children.
+            held: the GPUs of all pods.
         """
         self._cache = cache
+        self._held = held
         self._nodes = nodes
         self._quota = quota
         self._owners = owners
@@ -99,11 +99,7 @@ class GpuFacts:
         kind = workload_kind(entry.resource.kind)
         if start is None or deadline is None or kind is None or not key or not isinstance(gpus, int):
             return None
-        on_nodes: Counter[str] = Counter()
-        for pod in self._pods(entry):
-            place, count = _held(pod, key)
-            if place and count:
-                on_nodes[place] += count
+        on_nodes = gpus_by_node(self._pods(entry), key)
         found = GpuHolder(
             kind,
             entry.namespace,
@@ -118,6 +114,11 @@ class GpuFacts:
         )
         return found, start
 
+    def used(self, key: str, node: str) -> int:
+        """GPUs of a key that pods of the cache have on a node."""
+        self._known_rooms(key)
+        return self._used[key][node]
+
     def rooms(self, key: str, corrected: Mapping[str, int]) -> list[GpuRoom]:
         """The usable nodes with GPUs of a key.
 
@@ -125,29 +126,25 @@ class GpuFacts:
             key: the resource key.
             corrected: what is really used on nodes that were read from the API server.
         """
+        found = dict(self._known_rooms(key))
+        for name in corrected.keys() & found.keys():
+            room = found[name]
+            found[name] = replace(room, free=room.free + self.used(key, name) - corrected[name])
+        return list(found.values())
+
+    def _known_rooms(self, key: str) -> dict[str, GpuRoom]:
         if key not in self._rooms:
             self._rooms[key] = self._read_rooms(key)
-        found = self._rooms[key]
-        if not corrected:
-            return list(found.values())
-        return [
-            replace(room, free=room.free + self._used[key][name] - corrected[name])
-            if name in corrected
-            else room
-            for name, room in found.items()
-        ]
+        return self._rooms[key]
 
     def _read_rooms(self, key: str) -> dict[str, GpuRoom]:
-        used: Counter[str] = Counter()
-        for pod in self._cache.list(POD):
-            place, held = _held(pod, key)
-            if place:
-                used[place] += held
+        used = self._held.by_node(key)
         self._used[key] = used
         found = {}
         models: dict[str, str] = {}
+        nodes = {node.name: node for node in self._cache.list(NODE)}
         for fact in self._nodes:
-            node = self._cache.get(NODE, None, fact.name) if fact.usable else None
+            node = nodes.get(fact.name) if fact.usable else None
             if node is None:
                 continue
             count, model = 0, ""
@@ -189,38 +186,6 @@ class GpuFacts:
             for pod in self._cache.labelled(POD, RUN_ID, workload.uid)
             if pod.namespace == workload.namespace and self._owners.belongs(pod, child)
         ]
-
-
-async def used_on(client: Client, node: str, key: str) -> int:
-    """The GPUs of a key that all pods on a node have, whoever made them, as the API server says now."""
-    used = 0
-    async for pod in client.list(POD, None, field_selector=f"spec.nodeName={node}"):
-        if lenient_map(pod.get("status")).get("phase") not in _OVER:
-            used += _requested(lenient_map(pod.get("spec")), key)
-    return used
-
-
-def _held(pod: CachedObject, key: str) -> tuple[str, int]:
-    """The node of a pod and its GPUs there; nothing for one that has ended."""
-    spec = pod.readable_part("spec") or {}
-    node = spec.get("nodeName")
-    if not node or not (count := _requested(spec, key)) or pod.readable_part("status", "phase") in _OVER:
-        return "", 0
-    return node, count
-
-
-def _requested(spec: Object, key: str) -> int:
-    """GPUs that the containers of a pod request. The API server has validated it, and there are thousands."""
-    total = 0
-    for container in spec.get("containers") or ():
-        asked = ((container.get("resources") or {}).get("requests") or {}).get(key)
-        if asked is None:
-            continue
-        if asked.isdecimal():
-            total += int(asked)
-        elif (amount := quantity(asked)) is not None:
-            total += amount.units
-    return total
 
 
 def _without_node(pod: CachedObject, key: str) -> datetime | None:

@@ -17,8 +17,9 @@ from kaiwo.api.crds import KAIWO_CONFIG, WORKLOADS, workload_kind
 from kaiwo.engine.errors import Conflict, EngineError, Forbidden
 from kaiwo.engine.resource import NODE, POD
 from kaiwo.engine.timestamps import format_time
-from kaiwo.host.ending.gpu_facts import GpuFacts, cached_workload, used_on
+from kaiwo.host.ending.gpu_facts import GpuFacts, cached_workload
 from kaiwo.host.ending.gpu_index import GpuIndex
+from kaiwo.host.ending.pod_gpus import HeldGpus, used_on
 from kaiwo.workload.ending.decision import EndingDecision, EndingVictim
 from kaiwo.workload.ending.preemption import Choice, anywhere, choose
 from kaiwo.workload.json_access import lenient_maps
@@ -96,6 +97,7 @@ class Preemption:
         self._owners = owners
         self._config = config
         self._now = now
+        self._held = HeldGpus(manager.cache)
         self._index = GpuIndex(manager.cache, self.changed)
         self._requeue = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -193,7 +195,7 @@ class Preemption:
         return read and self._quota.synced
 
     def _facts(self) -> GpuFacts:
-        return GpuFacts(self._manager.cache, self._cluster.nodes, self._quota, self._owners)
+        return GpuFacts(self._manager.cache, self._cluster.nodes, self._quota, self._owners, self._held)
 
     def _holders(
         self, facts: GpuFacts, now: datetime, protection: timedelta
@@ -245,7 +247,7 @@ class Preemption:
         """Whom to end for a demand, checked against what the API server says of the nodes now.
 
         Pods of others hold GPUs, too, and are not in the cache: the nodes of a choice are read before it is
-        taken, and it is made again with what was found.
+        taken, and it is made again where anything else was found.
         """
         known: dict[str, int] = {}
         for _ in range(_TRIES):
@@ -253,16 +255,16 @@ class Preemption:
             if not isinstance(choice, Choice):
                 _log.debug("nobody is ended for %s: %s", demand.workload, choice)
                 return None
-            unread = choice.nodes.keys() - known.keys()
-            if not unread:
-                return choice
+            unread = sorted(choice.nodes.keys() - known.keys())
             try:
-                for node in sorted(unread):
+                for node in unread:
                     known[node] = await used_on(self._manager.client, node, demand.resource_key)
             except Forbidden as error:
                 # Whether it would help cannot be known.
                 _log.warning("nobody is ended for %s: %s", demand.workload, error)
                 return None
+            if all(known[node] == facts.used(demand.resource_key, node) for node in unread):
+                return choice
         return None
 
     async def _take(self, demand: GpuDemand, choice: Choice, relief: QueueRelief | None) -> float:

@@ -199,7 +199,7 @@ class _Search:
     def __init__(self, demand: GpuDemand, rooms: Sequence[GpuRoom], place: Place) -> None:
         self._demand = demand
         self._place = place
-        self._rooms = [room for room in rooms if not demand.models or room.model in demand.models]
+        self._rooms = {room.name: room for room in rooms if not demand.models or room.model in demand.models}
         self._fitting: dict[tuple[tuple[str, str], ...], dict[str, GpuRoom]] = {}
         self._pods: dict[tuple[tuple[str, str], ...], int] = {}
 
@@ -218,7 +218,7 @@ class _Search:
 
     def least(self, ranked: Sequence[GpuHolder]) -> int:
         """How many must end at least for the GPUs alone; nobody knows what a queue gives."""
-        free = sum(max(0, room.free) for room in self._rooms)
+        free = sum(room.free for room in self._rooms.values() if room.free > 0)
         for size, holder in enumerate(sorted(ranked, key=lambda holder: -holder.gpus), 1):
             free += max(holder.gpus, sum(holder.on_nodes.values()))
             if free >= self._demand.gpus:
@@ -234,25 +234,22 @@ class _Search:
         placed: dict[str, int] = {}
         others = (node for node in _sorted_names(rooms) if node not in freed and rooms[node].free >= size)
         for node in chain(sorted(freed), others):
-            if left <= 0:
-                break
             pods = min(left, max(0, rooms[node].free + freed.get(node, 0)) // size)
             if pods > 0:
                 placed[node] = pods
                 left -= pods
+            if left <= 0:
+                break
         return placed
 
     def _rooms_with(self, labels: tuple[tuple[str, str], ...]) -> dict[str, GpuRoom]:
         if labels not in self._fitting:
-            found = {
-                room.name: room
-                for room in self._rooms
-                if not labels or all(room.labels.get(name) == value for name, value in labels)
-            }
+            size = self._demand.gpus_per_pod
+            found = self._rooms
+            for name, value in labels:
+                found = {node: room for node, room in found.items() if room.labels.get(name) == value}
             self._fitting[labels] = found
-            self._pods[labels] = sum(
-                max(0, room.free) // self._demand.gpus_per_pod for room in found.values()
-            )
+            self._pods[labels] = sum(room.free // size for room in found.values() if room.free > 0)
         return self._fitting[labels]
 
 

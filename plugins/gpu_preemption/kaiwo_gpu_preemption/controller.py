@@ -110,6 +110,7 @@ class GpuWorkloadController:
         self._records = Records(dependencies, taking)
         self._steps = 0
         self._complete = True
+        self._policies: dict[tuple[object, ...], TrackingPolicy | None] = {}  # of this pass
         watches = [
             Watch(GPU_WORKLOAD, namespaces=host.namespaces),
             Watch(NAMESPACE, projection=Projection(keep=(("metadata", "annotations"),))),
@@ -203,6 +204,7 @@ class GpuWorkloadController:
     async def _tracked(self) -> dict[str, Tracked]:
         """The workloads that are tracked by uid of the root owner."""
         found: dict[str, Tracked] = {}
+        self._policies.clear()
         self._complete = True
         for entry in self._pods.list(POD):
             await self._breathe()
@@ -248,7 +250,10 @@ class GpuWorkloadController:
         """The workload of a root owner, None where it is not tracked."""
         tracked = found.get(root.owner.uid)
         if tracked is None:
-            policy = self._policy_of(root.owner)
+            said = (root.owner.namespace, *sorted(root.owner.annotations.items()))
+            if said not in self._policies:
+                self._policies[said] = self._policy_of(root.owner)
+            policy = self._policies[said]
             if policy is None:
                 return None
             tracked = found[root.owner.uid] = Tracked(root, policy)
@@ -276,7 +281,7 @@ class GpuWorkloadController:
         if current:
             self._usable[uid] = clock
         one.assessment = assess(
-            one.status, one.pods, reading, one.policy, now,
+            one.recorded("phase", "idleSince", "conditions"), one.pods, reading, one.policy, now,
             held=bool(one.queued), unreadable_owner=one.root.unreadable,
         )  # fmt: skip
         notice = one.entry.annotations.get(NOTICE) if one.entry is not None else None

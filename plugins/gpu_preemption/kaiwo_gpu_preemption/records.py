@@ -86,7 +86,6 @@ class Records:
         """Go on with decisions that were recorded; the uids of these workloads."""
         ongoing: set[str] = set()
         for uid, entry in known.items():
-            status = lenient_map(entry.readable_part("status"))
             owner = self._owner_named_by(entry)
             if owner is None:
                 continue
@@ -95,7 +94,7 @@ class Records:
                     ongoing.add(uid)
                     await self._follow_kaiwo(entry, owner, record, found)
                 continue
-            if status.get("phase") != "Preempting":
+            if entry.readable_part("status", "phase") != "Preempting":
                 continue
             ongoing.add(uid)
             try:

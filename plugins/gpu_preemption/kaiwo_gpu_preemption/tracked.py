@@ -72,6 +72,11 @@ class Tracked:
         """The recorded status."""
         return lenient_map(self.entry.readable_part("status")) if self.entry is not None else {}
 
+    def recorded(self, *names: str) -> dict[str, Any]:
+        """Some fields of the recorded status; the figures of all GPUs are not decoded for them."""
+        entry = self.entry
+        return {name: entry.readable_part("status", name) for name in names} if entry is not None else {}
+
     @property
     def is_kaiwo(self) -> bool:
         """Whether it is a KaiwoJob or a KaiwoService."""

@@ -76,6 +76,13 @@ class _Read:
     tree: _Tree
     amounts: Mapping[str, Mapping[str, Amounts]]
     members: dict[frozenset[str], frozenset[str]] = field(default_factory=dict)
+    specs: dict[str, Object] = field(default_factory=dict)
+
+    def spec(self, queue: str) -> Object:
+        """The spec of a queue in the newest version."""
+        if queue not in self.specs:
+            self.specs[queue] = to_v1beta2(CLUSTER_QUEUE, spec_of(self.queues[queue]))
+        return self.specs[queue]
 
 
 def _relief(request: ReliefRequest, read: _Read) -> QueueRelief | None:
@@ -97,7 +104,7 @@ def _relief(request: ReliefRequest, read: _Read) -> QueueRelief | None:
     if not pending:
         where = _given(live, request.resource, read.labels)
         return QueueRelief(name, sharing, members, lambda _: where, priority(first), created_of(first))
-    spec = to_v1beta2(CLUSTER_QUEUE, spec_of(read.queues[name]))
+    spec = read.spec(name)
     if stopped(spec, lenient_map(read.queues[name].get("status"))):
         return None
     quota = _Quota(read.tree, name, spec, [item for obj in pending for item in _pod_sets(obj)])

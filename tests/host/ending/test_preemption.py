@@ -136,7 +136,7 @@ def test_a_node_whose_gpu_has_failed_gives_less_than_its_job_holds(full: World) 
 
 def test_gpus_of_pods_that_are_not_kaiwos_are_read_before_anybody_is_ended(full: World) -> None:
     """A pod of somebody else holds one of the GPUs: ending the Kaiwo job there would not help."""
-    other = {"spec": {"containers": [{"resources": {"requests": {GPU: "1"}}}]}, "status": {}}
+    other = {"spec": {"nodeName": "n1", "containers": [{"resources": {"requests": {GPU: "1"}}}]}}
     full.server.others = {"n1": [other]}
     full.decide()
     assert (full.word("later"), full.word("late")) == ("RUNNING", "TERMINATING")
