@@ -22,6 +22,7 @@ from kaiwo.engine.resource import JOB, NODE, POD, PRIORITY_CLASS, STORAGE_CLASS
 from kaiwo.engine.store import Cache
 from kaiwo.host.cluster_facts import NODE_PROJECTION, ClusterFacts
 from kaiwo.host.ending.preemption import Preemption
+from kaiwo.host.ending.quota_reliefs import QuotaReliefs
 from kaiwo.host.workload.ownership import PodOwners
 from kaiwo.host.workload.watches import POD_PROJECTION
 from kaiwo.plugin.loader import load
@@ -81,11 +82,11 @@ class _Cluster:
         config = ResolvedConfig.defaults()
         self._preemption = Preemption(
             self,  # type: ignore[arg-type]  # what it needs of a manager
-            registry,
+            QuotaReliefs(self, registry.queue, lambda _: True),  # type: ignore[arg-type]  # likewise
             SimpleNamespace(under_way={}, decide=self.take),  # type: ignore[arg-type]  # all that is called
             cluster=ClusterFacts(self.cache, registry.vendors, lambda: config),
             owners=PodOwners(self.cache, registry),
-            config=lambda: config, served=lambda _: True, now=lambda: _NOW,
+            config=lambda: config, now=lambda: _NOW,
         )  # fmt: skip
         self._fill(workloads)
 

@@ -36,6 +36,8 @@ def _say(line: str) -> None:
 def _told(result: Result) -> None:
     if result.oracle:
         _say(f"FAILED {result.case} {result.oracle}: {result.message}")
+    elif not result.run:
+        _say(f"not run {result.case}: {result.message}")
     else:
         _say(f"ok {result.case} {result.seconds:.1f} s")
 
@@ -80,6 +82,12 @@ def main() -> int:
     )
     parser.add_argument("--minutes", type=float, default=10.0, help="length of set O (default: 10)")
     parser.add_argument("--objects", type=int, default=300, help="workloads of set O (default: 300)")
+    parser.add_argument(
+        "--earlier",
+        default="",
+        metavar="COMMIT",
+        help="the earlier version of set U (default: the last release)",
+    )
     parser.add_argument("--sandbox", help="name of a running sandbox with all addons, which is kept")
     options = parser.parse_args()
     options.sets = options.sets or list(SETS)
@@ -91,7 +99,9 @@ def main() -> int:
     soaking = SoakSize(options.minutes, options.objects)
     began = time.monotonic()
     results = asyncio.run(
-        run_standalone(_chosen(list(standalone_cases(options.seed, soaking)), options), _told)
+        run_standalone(
+            _chosen(list(standalone_cases(options.seed, soaking, options.earlier)), options), _told
+        )
     )
     if ON_CLUSTER.intersection(options.sets):
         named = Sandbox.find(options.sandbox) if options.sandbox else None

@@ -7,7 +7,7 @@ import contextlib
 import re
 import secrets
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -164,6 +164,8 @@ class Arena:
     namespace: str
     proxy: FaultProxy
     operator: OperatorProcess | None = None
+    _read: int = field(default=0, init=False)
+    _writes: list[tuple[str, str]] = field(default_factory=list, init=False)
 
     @property
     def client(self) -> Client:
@@ -230,8 +232,10 @@ class Arena:
     def writes(self) -> tuple[tuple[str, str], ...]:
         """The writing requests for the namespace so far, without those for Events."""
         inside = f"/namespaces/{self.namespace}/"
-        return tuple(
+        read, self._read = self._read, len(self.proxy.records)
+        self._writes += (
             (record.method, record.path.replace(inside, "/namespaces/{namespace}/"))
-            for record in self.proxy.writes()
+            for record in self.proxy.writes(since=read)
             if inside in record.path
         )
+        return tuple(self._writes)

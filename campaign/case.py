@@ -67,10 +67,12 @@ class Result:
         case: the case.
         seconds: it took.
         oracle: that does not hold; empty when all do.
-        message: what was found.
+        message: what was found, or why the case was not run.
+        run: whether it was run at all.
     """
 
     case: Case | StandaloneCase
     seconds: float
     oracle: str = ""
     message: str = ""
+    run: bool = True

@@ -58,7 +58,8 @@ async def children(client: Client, namespace: str, uid: str = "") -> list[Object
                 kind, namespace, label_selector=f"{RUN_ID}={uid}" if uid else RUN_ID
             ):
                 fields = obj["metadata"].get("managedFields", ())
-                if any(entry.get("manager") == MANAGER for entry in fields):
+                # A RayService is made by Kaiwo, or by AppWrapper from what Kaiwo made.
+                if kind == RAY_SERVICE or any(entry.get("manager") == MANAGER for entry in fields):
                     found.append({"apiVersion": kind.api_version, "kind": kind.kind, **obj})
         except NotFound:
             continue  # the kind is not served

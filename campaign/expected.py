@@ -16,6 +16,9 @@ from kaiwo.plugin.loader import load
 from kaiwo.plugin.selection import PluginSelection
 from kaiwo.workload.model import Apply, Create, Registry
 from kaiwo.workload.plan import plan_object
+from kaiwo_ray_service.backend import RayServiceBackend
+from kaiwo_ray_service.kinds import APP_WRAPPER, RAY_SERVICE
+from kaiwo_ray_service.render import BLOCK, SERVE
 
 if TYPE_CHECKING:
     from campaign.arena import Cluster
@@ -99,6 +102,11 @@ def unlike(expected: Expected, made: list[Object]) -> list[str]:
     found = {(obj["kind"], obj["metadata"]["name"]): obj for obj in made}
     first = {(obj["kind"], obj["metadata"]["name"]): obj for obj in expected.objects}
     wanted = {(obj["kind"], obj["metadata"]["name"]): obj for obj in expected.later} | first
+    wanted |= {
+        (RAY_SERVICE.kind, name): _wrapped(obj)
+        for (kind, name), obj in first.items()
+        if kind == APP_WRAPPER.kind
+    }
     lines = [f"{'/'.join(key)} is missing" for key in first.keys() - found.keys()]
     lines += [f"{'/'.join(key)} is too many" for key in found.keys() - wanted.keys()]
     for key in wanted.keys() & found.keys():
@@ -106,10 +114,19 @@ def unlike(expected: Expected, made: list[Object]) -> list[str]:
     return sorted(lines)
 
 
+def _wrapped(wrapper: Object) -> Object:
+    """What Kaiwo itself writes to the RayService in an AppWrapper, once that has made it."""
+    (component,) = wrapper["spec"]["components"]
+    template = component["template"]
+    return {"kind": template["kind"], "metadata": {}, "spec": {SERVE: template["spec"].get(SERVE)}}
+
+
 def _content(obj: Object) -> Object:
     body = {key: value for key, value in obj.items() if key not in ("metadata", "status")}
     if "spec" in body:  # who suspends changes that at any time
         body["spec"] = {key: value for key, value in body["spec"].items() if key != "suspend"}
+    if obj["kind"] == APP_WRAPPER.kind:  # what cannot change in it comes with its next replacement
+        body["spec"] = RayServiceBackend(BLOCK).immutable_part(obj)
     return {**body, "metadata": {"labels": obj["metadata"].get("labels") or {}}}
 
 

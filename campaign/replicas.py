@@ -15,11 +15,13 @@ from kaiwo.engine import credentials, errors
 from kaiwo.engine.resource import LEASE
 from kaiwo.testing.fault_proxy import FaultProxy
 from kaiwo.testing.faults import MUTATING
+from kaiwo.testing.operator import COMMAND
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from campaign.arena import Arena
+    from campaign.network import OwnNetwork
     from campaign.scenarios import Scenario
     from kaiwo.testing.faults import FaultRecord
     from kaiwo.testing.operator import OperatorProcess
@@ -69,10 +71,20 @@ class Replicas:
     in which it answers them.
     """
 
-    def __init__(self, arena: Arena, scenario: Scenario, count: int = 2) -> None:
-        """Name the case's arena, the workload's scenario and how many operators there are."""
+    def __init__(
+        self, arena: Arena, scenario: Scenario, count: int = 2, network: OwnNetwork | None = None
+    ) -> None:
+        """Prepare.
+
+        Args:
+            arena: the case's.
+            scenario: of the workload.
+            count: how many operators there are.
+            network: that the first one runs in; None for the machine's.
+        """
         self.arena = arena
         self.scenario = scenario
+        self.network = network
         self.all: list[Replica] = []
         self._count = count
         self._stack = contextlib.AsyncExitStack()
@@ -81,7 +93,7 @@ class Replicas:
         """Start all of them; return when the first leads and the others are ready to take over."""
         try:
             for number in range(self._count):
-                replica = await self._add(f"replica-{number}")
+                replica = await self._add(f"replica-{number}", self.network if number == 0 else None)
                 if number == 0:
                     await asyncio.to_thread(replica.process.wait_ready)
             for replica in self.all[1:]:
@@ -98,10 +110,15 @@ class Replicas:
         with contextlib.suppress(errors.NotFound):
             await self.arena.client.delete(LEASE, LEASE_NAMESPACE, self.arena.lease)
 
-    async def _add(self, name: str) -> Replica:
+    async def _add(self, name: str, network: OwnNetwork | None) -> Replica:
         gate = credentials.static(self.arena.proxy.url, token=name, namespace=LEASE_NAMESPACE)
-        proxy = await self._stack.enter_async_context(FaultProxy(gate))
-        process = self.arena.describe_operator(proxy, f"{self.arena.namespace}-{name}", leader_election=True)
+        host, command = (
+            ("127.0.0.1", COMMAND) if network is None else (network.host, network.command(*COMMAND))
+        )
+        proxy = await self._stack.enter_async_context(FaultProxy(gate, host=host))
+        process = self.arena.describe_operator(
+            proxy, f"{self.arena.namespace}-{name}", leader_election=True, command=command
+        )
         replica = Replica(name, proxy, process.start())
         self._stack.push_async_callback(self._end, replica)
         self.all.append(replica)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import tempfile
 import time
 from pathlib import Path
@@ -13,7 +14,7 @@ from campaign import oracles
 from campaign.arena import PLUGINS, Arena, Reference
 from campaign.case import Result, StandaloneCase
 from campaign.scenarios import SCENARIOS
-from campaign.violation import ViolationError
+from campaign.violation import NotRunError, ViolationError
 from kaiwo.engine.resource import NAMESPACE
 from kaiwo.testing.fault_proxy import FaultProxy
 from kaiwo.testing.operator import OperatorProcess
@@ -25,11 +26,13 @@ if TYPE_CHECKING:
     from campaign.case import Case
     from campaign.scenarios import Scenario
 
-SHARING: Final = 6
-"""Cases at the same time with one operator."""
+_CORES: Final = os.cpu_count() or 1
 
-ALONE: Final = 2
-"""Cases at the same time with an operator each, or without any."""
+SHARING: Final = min(6 * _CORES, 24)
+"""Cases at the same time with one operator: most of a case is waiting."""
+
+ALONE: Final = min(2 * _CORES, 16)
+"""Cases at the same time with an operator each, or without any. A start takes over a second of a core."""
 
 _READS: Final = 10
 _BETWEEN: Final = 3.0
@@ -201,17 +204,20 @@ async def _judged(
 ) -> Result:
     began = time.monotonic()
     oracle = message = ""
+    done = True
     longest = case.seconds if isinstance(case, StandaloneCase) else _LONGEST
     try:
         async with asyncio.timeout(longest):
             await run
     except ViolationError as error:
         oracle, message = error.oracle, str(error)
+    except NotRunError as error:
+        done, message = False, str(error)
     except TimeoutError:
         oracle, message = "O6", f"did not end within {longest:g} s"
     except Exception as error:  # noqa: BLE001  a case that fails must not end the others
         oracle, message = "error", f"{type(error).__name__}: {error}"
-    result = Result(case, time.monotonic() - began, oracle, message)
+    result = Result(case, time.monotonic() - began, oracle, message, done)
     told(result)
     return result
 

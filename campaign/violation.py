@@ -1,4 +1,4 @@
-"""What is raised when a statement does not hold after a case."""
+"""What is raised when a statement does not hold after a case, and when a case cannot be run."""
 
 from __future__ import annotations
 
@@ -19,3 +19,7 @@ class ViolationError(Exception):
         """
         super().__init__(message)
         self.oracle = oracle
+
+
+class NotRunError(Exception):
+    """The machine does not allow what a case needs; the message says what."""

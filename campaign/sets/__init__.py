@@ -19,6 +19,7 @@ from campaign.sets import (
     soak,
     timers,
     updates,
+    upgrades,
     views,
 )
 
@@ -47,6 +48,7 @@ SETS: Final = {
     "N": "a user writes what users often write wrong",
     "O": "hours of random work and kills",
     "T": "a day, and years of certificates, pass under a clock of the test",
+    "U": "an earlier version of the operator takes the place of this one, and back",
 }
 
 
@@ -67,12 +69,13 @@ def cluster_cases(cluster: Cluster, scenarios: Sequence[Scenario], seed: int) ->
     yield from slips.cases()
 
 
-def standalone_cases(seed: int, soaking: SoakSize) -> Iterator[StandaloneCase]:
+def standalone_cases(seed: int, soaking: SoakSize, commit: str = "") -> Iterator[StandaloneCase]:
     """Every case that needs nothing of the campaign's control plane.
 
     Args:
         seed: chooses random steps.
         soaking: the size of set O.
+        commit: of the earlier version of set U; empty for the last release, or what counts as one.
     """
     yield from control_plane.cases()
     yield from dependencies.cases()
@@ -81,4 +84,5 @@ def standalone_cases(seed: int, soaking: SoakSize) -> Iterator[StandaloneCase]:
     yield from plugins.cases()
     yield from slips.standalone()
     yield from timers.cases(seed)
+    yield from upgrades.cases(commit)
     yield from soak.cases(seed, soaking)

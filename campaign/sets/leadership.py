@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from campaign.case import Case
+from campaign.network import own_network
 from campaign.own import came
 from campaign.replicas import LEASE_NAMESPACE, Replicas
 from campaign.violation import ViolationError
@@ -19,16 +20,25 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
 
     from campaign.arena import Arena
+    from campaign.network import OwnNetwork
     from campaign.replicas import Replica
     from campaign.scenarios import Scenario
     from kaiwo.engine.resource import Object
     from kaiwo.testing.faults import Fault
+
+    Partition = Callable[[Replicas, OwnNetwork], Awaitable[None]]
 
 SCENARIOS: Final = 3
 """Scenarios for each fault."""
 
 _LATE: Final = 20.0
 """Seconds by which a write of a former leader is late. Another one leads after ten."""
+
+_HEALED: Final = 60.0
+"""Seconds until a replica has reached the Lease again."""
+
+_RETRANSMITTED: Final = 30.0
+"""Seconds after which the kernel has sent again what nobody acknowledged for as long as a Lease lasts."""
 
 _LONGER_THAN_THE_LEASE: Final = 15.0
 _SEEN: Final = 5.0
@@ -41,6 +51,10 @@ def cases(scenarios: Sequence[Scenario], seed: int) -> Iterator[Case]:
         chosen = random.Random(f"{seed}-{name}")  # noqa: S311  no secret
         for scenario in chosen.sample(list(scenarios), min(SCENARIOS, len(scenarios))):
             yield Case("J", f"{scenario.name}-{name}", partial(_run, scenario, fault, count), own=True)
+    for name, partition in PARTITIONS.items():
+        chosen = random.Random(f"{seed}-{name}")  # noqa: S311  no secret
+        for scenario in chosen.sample(list(scenarios), min(SCENARIOS, len(scenarios))):
+            yield Case("J", f"{scenario.name}-{name}", partial(_run_apart, scenario, partition), own=True)
 
 
 async def _run(
@@ -48,6 +62,13 @@ async def _run(
 ) -> None:
     async with Replicas(arena, scenario, count) as replicas:
         await fault(replicas)
+        await replicas.check()
+
+
+async def _run_apart(scenario: Scenario, partition: Partition, arena: Arena) -> None:
+    """The leader of three replicas has a network of its own."""
+    async with own_network() as network, Replicas(arena, scenario, 3, network) as replicas:
+        await partition(replicas, network)
         await replicas.check()
 
 
@@ -199,6 +220,41 @@ async def _lease_deleted(replicas: Replicas) -> None:
     await replicas.submit()
 
 
+async def _partition(replicas: Replicas, network: OwnNetwork) -> None:
+    """Packets of the leader are dropped, both ways, until another one has done its work."""
+    await asyncio.to_thread(network.drop)
+    await replicas.submit()
+    await replicas.successor()
+    await replicas.leader.leads_no_more()
+    await replicas.arena.reaches(replicas.scenario)
+    await _healed(replicas, network)
+
+
+async def _partition_outwards(replicas: Replicas, network: OwnNetwork) -> None:
+    """The leader sees the workload and writes, but nothing leaves its network until another one leads."""
+    sent = len(replicas.leader.process.lines)
+    await asyncio.to_thread(network.drop, ["OUTPUT"])
+    await replicas.submit()
+    await replicas.leader.leads_no_more(sent)
+    await replicas.successor()
+    await _healed(replicas, network)
+    await replicas.arena.reaches(replicas.scenario)
+    await asyncio.sleep(_RETRANSMITTED)
+
+
+async def _healed(replicas: Replicas, network: OwnNetwork) -> None:
+    """The network works again, and the former leader waits for its turn."""
+    leader = replicas.leader
+    since, before = len(leader.process.lines), len(replicas.arena.proxy.records)
+    await asyncio.to_thread(network.heal)
+    try:
+        await asyncio.to_thread(leader.process.wait_log, "this process waits for it", _HEALED, since=since)
+    except AssertionError:
+        raise ViolationError("fault", "the former leader never saw the Lease again") from None
+    if not any(record.caller == leader.name for record in replicas.arena.proxy.records[before:]):
+        raise ViolationError("fault", "nothing came through the network once it worked again")
+
+
 def _is_another(uid: str, lease: Object | None) -> bool:
     return lease is not None and lease["metadata"]["uid"] != uid
 
@@ -225,3 +281,9 @@ FAULTS: Final[dict[str, tuple[Callable[[Replicas], Awaitable[None]], int]]] = {
     "lease-deleted": (_lease_deleted, 2),
 }
 """By name: what happens, and to how many replicas."""
+
+PARTITIONS: Final[dict[str, Partition]] = {
+    "partitioned": _partition,
+    "partitioned-outwards": _partition_outwards,
+}
+"""By name: what happens to the network of the leader."""

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import contextlib
 import dataclasses
+import itertools
 import json
 import re
 import time
@@ -14,7 +15,8 @@ from typing import TYPE_CHECKING, Final
 
 import yaml
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import padding, rsa
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
 from campaign import oracles
 from campaign.arena import PLUGINS
@@ -23,10 +25,12 @@ from campaign.violation import ViolationError
 from kaiwo.api.crds import KAIWO_CONFIG
 from kaiwo.api.installation import OPERATOR
 from kaiwo.engine import credentials
+from kaiwo.engine.errors import NotFound
 from kaiwo.engine.resource import NAMESPACE
 from kaiwo.testing.fault_proxy import FaultProxy
 from kaiwo.testing.operator import OperatorProcess, until
 from kaiwo.testing.rights import OperatorRights
+from kaiwo_kueue.kinds import QUEUE_CONFIG
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -34,7 +38,7 @@ if TYPE_CHECKING:
 
     from campaign.arena import Arena
     from campaign.scenarios import Scenario
-    from kaiwo.engine.resource import Object
+    from kaiwo.engine.resource import Object, Resource
 
 USED: Final = ("job-storage", "serve-plain", "rayjob-plain", "rayserve-plain")
 """Scenarios that together need all rights. Of these the given ones are run."""
@@ -66,6 +70,12 @@ QUEUES: Final = frozenset(
 
 ALL: Final = QUEUES | {"kaiwoconfigs", "kaiwojobs/status", "namespaces", "nodes", "pods", "leases"}
 
+TOUCHED: Final[dict[str, tuple[Resource, Callable[[str], Object]]]] = {
+    "kaiwoconfigs/status": (KAIWO_CONFIG, lambda name: {"defaultClusterQueueName": name}),
+    "kaiwoqueueconfigs/status": (QUEUE_CONFIG, lambda name: {"resourceFlavors": [{"name": name}]}),
+}
+"""By resource of a rule: a kind whose status goes through it, and a spec with a name in it."""
+
 _FORBIDDEN, _OK = 403, 200
 _SOON: Final = 60.0
 _VALID_FOR: Final = 30
@@ -90,7 +100,8 @@ def cases(scenarios: Sequence[Scenario]) -> Iterator[Case]:
 async def _run(scenarios: Sequence[Scenario], role: int, index: int, arena: Arena) -> None:
     async with _rights(arena) as (rights, namespace):
         rule = rights.roles[role]["rules"][index]
-        await asyncio.to_thread(rights.revoke_rule, rights.roles[role], index)
+        for each, number in _giving(rights, role, index):
+            await asyncio.to_thread(rights.revoke_rule, each, number)
         token = await asyncio.to_thread(rights.token)
         sandbox = arena.cluster.sandbox
         connection = credentials.static(
@@ -109,20 +120,32 @@ async def _run(scenarios: Sequence[Scenario], role: int, index: int, arena: Aren
                 await asyncio.to_thread(process.close)
 
 
+def _giving(rights: OperatorRights, role: int, index: int) -> Iterator[tuple[Object, int]]:
+    """A rule, as its role and its place in it, and those of other roles that give the same as well."""
+    wanted = rights.roles[role]["rules"][index]
+    yield rights.roles[role], index
+    for other in rights.roles[:role]:
+        for place, rule in enumerate(other["rules"]):
+            if all(set(wanted[part]) <= set(rule[part]) for part in ("apiGroups", "resources", "verbs")):
+                yield other, place
+
+
 async def _without(
     arena: Arena, scenarios: Sequence[Scenario], rule: Object, process: OperatorProcess
 ) -> None:
     """What needs the rule is refused and says so; the rest goes on."""
     for scenario in scenarios:
         await arena.submit(scenario)
-    resources = {resource.partition("/")[0] for resource in rule["resources"]}
-    paths = re.compile(rf"/({'|'.join(resources)})(/|$)")
+    collections = "|".join(resource.partition("/")[0] for resource in rule["resources"])
+    objects = "|".join(rule.get("resourceNames", ()))
+    paths = re.compile(rf"/({collections})/({objects})$" if objects else rf"/({collections})(/|$)")
 
     def refused() -> bool:
         records = arena.proxy.records
         return any(record.code == _FORBIDDEN and paths.search(record.path) for record in records)
 
-    await _becomes("fault", f"nothing was refused that needs {rule}", refused)
+    async with _changing(arena, rule):
+        await _becomes("fault", f"nothing was refused that needs {rule}", refused)
     words = rf"cannot ({'|'.join(rule['verbs'])}) resource \W*({'|'.join(rule['resources'])})\b"
     try:
         await asyncio.to_thread(process.wait_log, words, _SOON)
@@ -136,6 +159,33 @@ async def _without(
             if scenario.name not in waiting:
                 await arena.reaches(scenario)
     oracles.no_traceback(process)
+
+
+@contextlib.asynccontextmanager
+async def _changing(arena: Arena, rule: Object) -> AsyncIterator[None]:
+    """Where the rule is for a status of configuration: an object whose status becomes old again and again.
+
+    The status of the object that is in force is right already, and the operator of a case beside this one may
+    be quicker to write another one.
+    """
+    changed = [TOUCHED[resource] for resource in rule["resources"] if resource in TOUCHED]
+    tasks = [asyncio.create_task(_change(arena, kind, spec)) for kind, spec in changed]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for kind, _ in changed:
+            with contextlib.suppress(NotFound):
+                await arena.client.delete(kind, None, arena.namespace)
+
+
+async def _change(arena: Arena, kind: Resource, spec: Callable[[str], Object]) -> None:
+    for number in itertools.count():
+        named = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": arena.namespace}}
+        await arena.client.apply(kind, {**named, "spec": spec(f"touched-{number}")}, field_manager="campaign")
+        await asyncio.sleep(0.5)
 
 
 async def _complete(
@@ -256,11 +306,11 @@ def _short(rights: OperatorRights, namespace: str, pki: Path) -> str:
         "kubernetes.io": {"namespace": namespace, "serviceaccount": account},
     }
     key = serialization.load_pem_private_key((pki / "service-account.key").read_bytes(), None)
-    if not isinstance(key, rsa.RSAPrivateKey):
-        raise TypeError(f"the service account key is a {type(key).__name__}, not an RSA key")
-    signed = f"{_part({'alg': 'RS256', 'typ': 'JWT'})}.{_part(claims)}"
-    signature = key.sign(signed.encode(), padding.PKCS1v15(), hashes.SHA256())
-    return f"{signed}.{_base64(signature)}"
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise TypeError(f"the service account key is a {type(key).__name__}, not one of an elliptic curve")
+    signed = f"{_part({'alg': 'ES256', 'typ': 'JWT'})}.{_part(claims)}"
+    numbers = decode_dss_signature(key.sign(signed.encode(), ec.ECDSA(hashes.SHA256())))
+    return f"{signed}.{_base64(b''.join(number.to_bytes(32, 'big') for number in numbers))}"
 
 
 def _part(content: Object) -> str:

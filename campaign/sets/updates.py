@@ -48,6 +48,8 @@ _PAUSE: Final = 0.5
 _REST: Final = 1.5
 
 _FOREVER: Final = {"kaiwo-sandbox/forever": "true", "kaiwo-sandbox/ray-job-status": "RUNNING"}
+_LONG: Final = {"kaiwo-sandbox/run-time": "30s", "kaiwo-sandbox/ray-run-time": "30s"}
+"""For workloads that may have a download, whose pods have the annotations of the workload, too."""
 
 _BACKENDS: Final = {
     "job-plain": "batch_job",
@@ -156,7 +158,7 @@ class Change:
         return {
             "apiVersion": kind.api_version,
             "kind": kind.kind,
-            "metadata": {"name": name, "annotations": _FOREVER},
+            "metadata": {"name": name, "annotations": _LONG if "storage" in self.before else _FOREVER},
             "spec": self.before,
         }
 

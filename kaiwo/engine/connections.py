@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
@@ -33,25 +34,42 @@ class Connector(aiohttp.TCPConnector):
         super().__init__(enable_cleanup_closed=NEEDS_CLEANUP_CLOSED, **options)
 
 
-class WriteCheckConnector(Connector):
-    """Checks a mutating request at the last moment: when the connection stands and nothing is sent yet.
+def make_socket(lost_after: float | None, address: aiohttp.AddrInfoType) -> socket.socket:
+    """A socket that is not connected yet.
 
-    Making a connection can take long, and a process can be frozen meanwhile.
+    Args:
+        lost_after: seconds after which the kernel gives up the connection when what was sent has not been
+            acknowledged. Otherwise it would deliver a request minutes later, once the network works again.
+        address: as getaddrinfo returns it.
+    """
+    family, kind, protocol, _, _ = address
+    made = socket.socket(family, kind, protocol)
+    option = getattr(socket, "TCP_USER_TIMEOUT", None)  # Linux has it, where operators run
+    if lost_after is not None and option is not None:
+        made.setsockopt(socket.IPPROTO_TCP, option, round(lost_after * 1000))
+    return made
+
+
+class CheckedRequest(aiohttp.ClientRequest):
+    """Checks a mutating request right before its first byte is written.
+
+    aiohttp sends the head together with the body, in a task of its own. Between a check that is made any
+    earlier and that task the event loop runs whatever else is ready, and the process can be frozen meanwhile.
     """
 
-    async def connect(
+    async def write_bytes(
         self,
-        req: aiohttp.ClientRequest,
-        traces: list[aiohttp.tracing.Trace],
-        timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 -- aiohttp's signature
-    ) -> aiohttp.connector.Connection:
-        """A connection, or NotLeading."""
-        connection = await super().connect(req, traces, timeout)
+        writer: aiohttp.abc.AbstractStreamWriter,
+        conn: aiohttp.connector.Connection,
+        content_length: int | None = None,
+    ) -> None:
+        """Write head and body, or end the request with NotLeading."""
         may_write = MAY_WRITE.get()
-        if may_write is not None and not may_write():
-            connection.release()
-            raise NotLeading(f"{req.method} {req.url.path}: not sent, this process does not lead")
-        return connection
+        if may_write is None or may_write():
+            await super().write_bytes(writer, conn, content_length)
+        elif conn.protocol is not None:
+            text = f"{self.method} {self.url.path}: not sent, this process does not lead"
+            conn.protocol.set_exception(NotLeading(text))
 
 
 class UpgradeResponse(aiohttp.ClientResponse):

@@ -104,6 +104,11 @@ class LeaderElector:
         self._seen_at = 0.0
         self._mine: Object | None = None  # the Lease as we last wrote it
 
+    @property
+    def slack(self) -> float:
+        """Seconds for which a write may be under way: others leave the lease alone for so much longer."""
+        return self._duration - self._renew_deadline
+
     def valid(self) -> bool:
         """Whether this process may write now."""
         return self._renewed is not None and self._clock() - self._renewed < self._renew_deadline

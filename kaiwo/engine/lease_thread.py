@@ -40,6 +40,11 @@ class LeaseThread:
         """Seconds from the last renewal by a holder until we acquired the lease, None if not known."""
         return self._elector.unled
 
+    @property
+    def slack(self) -> float:
+        """Seconds for which a write may be under way."""
+        return self._elector.slack
+
     def valid(self) -> bool:
         """Whether this process may write now."""
         return self._elector.valid()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import random
 import time
 from contextlib import aclosing
@@ -13,7 +14,16 @@ import aiohttp
 import msgspec
 from yarl import URL
 
-from kaiwo.engine.connections import MAY_WRITE, SWITCHING, UpgradeResponse, WriteCheckConnector, abort, close
+from kaiwo.engine.connections import (
+    MAY_WRITE,
+    SWITCHING,
+    CheckedRequest,
+    Connector,
+    UpgradeResponse,
+    abort,
+    close,
+    make_socket,
+)
 from kaiwo.engine.errors import (
     ApiError,
     ConnectionBroken,
@@ -89,6 +99,8 @@ class Transport:
 
     Attributes:
         may_write: called right before each mutating request is sent; False holds it back. None: always.
+        lost_after: seconds after which the kernel drops what was sent and not acknowledged; assign it before
+            the first request. None: as it is set on the machine.
         on_write: called with the end of each mutating request: how it failed, None when it succeeded.
         date: the header ``Date`` of the last answer: the API server's clock; empty before the first one.
     """
@@ -103,6 +115,7 @@ class Transport:
         metrics: Metrics | None,
     ) -> None:
         self.may_write: Callable[[], bool] | None = None
+        self.lost_after: float | None = None
         self.on_write: Callable[[HttpRequest, EngineError | None], None] | None = None
         self.date = ""
         self._connection = connection
@@ -330,11 +343,17 @@ class Transport:
             # An idle connection is dropped before any usual proxy does it; bodies are not compressed,
             # which would cost the API server, the scarce thing, more than the bytes do.
             self._session = aiohttp.ClientSession(
-                connector=WriteCheckConnector(limit=0, keepalive_timeout=50, ttl_dns_cache=60),
+                connector=Connector(
+                    limit=0,
+                    keepalive_timeout=50,
+                    ttl_dns_cache=60,
+                    socket_factory=functools.partial(make_socket, self.lost_after),
+                ),
                 headers={"User-Agent": self._agent, "Accept-Encoding": "identity"},
                 auto_decompress=True,
                 cookie_jar=aiohttp.DummyCookieJar(),
                 read_bufsize=1 << 18,
+                request_class=CheckedRequest,
                 response_class=UpgradeResponse,
             )
         return self._session

@@ -43,6 +43,7 @@ from kaiwo.host.crd_check import CrdCheck
 from kaiwo.host.ending.beneficiaries import Beneficiaries
 from kaiwo.host.ending.endings import Endings
 from kaiwo.host.ending.preemption import Preemption
+from kaiwo.host.ending.quota_reliefs import QuotaReliefs
 from kaiwo.host.kaiwoconfig import ConfigController, LiveConfig
 from kaiwo.host.lifecycles import Lifecycles
 from kaiwo.host.metrics.gpu_time_record import GpuTimeRecord
@@ -237,10 +238,10 @@ class Operator:
                 unled=self._unled, on_change=config.on_facts_change, feed=self._feed,
                 serves=self._sharding.serves,
             )  # fmt: skip
+        self._quota = QuotaReliefs(manager, self._registry.queue, self._served)
         self._preemption = Preemption(
-            manager, self._registry, self._endings,
+            manager, self._quota, self._endings,
             cluster=cluster, owners=reader.pod_owners, config=lambda: self._config.current,
-            served=self._served,
         )  # fmt: skip
         for changing in (cluster, self._config):
             changing.on_change(self._preemption.changed)
@@ -265,6 +266,7 @@ class Operator:
                         nodes_labelled=plugins.labels_nodes,
                         endings=self._endings,
                         gpu_samples=self._feed,
+                        quota=self._quota,
                     )
                 )  # fmt: skip
 

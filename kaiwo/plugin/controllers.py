@@ -62,6 +62,7 @@ class ControllerHost:
         nodes_labelled: whether a loaded plugin labels nodes with their pool and GPU model.
         endings: the one place where workloads are ended early, a ``kaiwo.plugin.kit.endings.EndingService``.
         gpu_samples: what is read of GPUs, a ``kaiwo.plugin.kit.monitoring.GpuSamples``.
+        quota: what the queue system says of quota, a ``kaiwo.plugin.kit.endings.QuotaService``.
     """
 
     manager: Manager
@@ -73,6 +74,7 @@ class ControllerHost:
     nodes_labelled: bool = False
     endings: Any = None
     gpu_samples: Any = None
+    quota: Any = None
 
 
 @dataclass(frozen=True, slots=True)

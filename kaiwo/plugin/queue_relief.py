@@ -13,6 +13,34 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class QuotaPods:
+    """Pods that are alike and wait for quota together.
+
+    Attributes:
+        count: how many.
+        spec: their spec, as far as it is kept in the cache.
+    """
+
+    count: int
+    spec: Object
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaWait:
+    """What an object of a kind in `QueueSystem.owned` waits for.
+
+    Attributes:
+        pods: the pods that get their quota together.
+        since: since when the queue system finds no quota for them; None while it has not looked for any.
+        lacks: resources of which it says that quota is missing; empty where it names none.
+    """
+
+    pods: tuple[QuotaPods, ...]
+    since: datetime | None = None
+    lacks: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class ReliefRequest:
     """A workload that waits.
 
@@ -57,6 +85,7 @@ class QueueRelief:
             workload that has its quota the labels are always the same.
         priority: the higher, the earlier.
         queued_at: since when it is queued; among workloads of one priority the earlier goes first.
+        strict: its queue serves nobody before those that are first, also while there is no quota for these.
     """
 
     queue: str
@@ -65,3 +94,4 @@ class QueueRelief:
     place: Callable[[frozenset[str]], Mapping[str, str] | None]
     priority: int = 0
     queued_at: datetime | None = None
+    strict: bool = False

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kaiwo.engine.cached_object import Projection
     from kaiwo.engine.resource import Object, Resource
     from kaiwo.plugin.facts import Blocked
-    from kaiwo.plugin.queue_relief import QueueRelief, ReliefFacts
+    from kaiwo.plugin.queue_relief import QueueRelief, QuotaWait, ReliefFacts
     from kaiwo.plugin.queue_setup import QueueSetup
     from kaiwo.plugin.queue_usage import QueueUsage, UsageFacts
     from kaiwo.plugin.rbac import PolicyRule
@@ -130,6 +130,8 @@ class QueueSystem(Declaration):
         flavors: pure function: the labels of the nodes of each flavor, by its name, from the objects of
             `flavor_reads`; None for a queue system without flavors.
         flavor_reads: the kind that `flavors` needs, in a tuple.
+        waiting: pure function: what an object of a kind in `owned` waits for; None for one that has its quota
+            or cannot get any. None for a queue system that cannot tell.
         relief: pure function: by uid of each waiting workload what it would get if others ended; those that
             the queue system would not serve, whoever ends, are left out. Without this function nothing is
             ended for a workload that waits for quota.
@@ -153,6 +155,7 @@ class QueueSystem(Declaration):
     flavors: Callable[[Sequence[Object]], Mapping[str, Mapping[str, str]]] | None = None
     flavor_reads: tuple[Resource, ...] = ()
     usage_paths: Callable[[UsageFacts], tuple[tuple[str, ...], ...]] | None = None
+    waiting: Callable[[Object], QuotaWait | None] | None = None
     relief: Callable[[ReliefFacts], Mapping[str, QueueRelief]] | None = None
     setup: QueueSetup | None = None
     projections: Mapping[Resource, Projection] = field(default_factory=dict)

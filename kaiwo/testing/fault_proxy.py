@@ -45,13 +45,15 @@ class FaultProxy(Faults):
         url: base URL of the proxy.
     """
 
-    def __init__(self, upstream: Connection) -> None:
+    def __init__(self, upstream: Connection, *, host: str = "127.0.0.1") -> None:
         """Prepare.
 
         Args:
             upstream: the API server, with credentials; clients of the proxy need none.
+            host: address to listen on.
         """
         super().__init__()
+        self._host = host
         self.records: list[FaultRecord] = []
         self.url = ""
         self.connection = Connection("")
@@ -66,7 +68,7 @@ class FaultProxy(Faults):
         self._runner: web.AppRunner | None = None
 
     async def __aenter__(self) -> Self:
-        """Listen on a free port of 127.0.0.1."""
+        """Listen on a free port."""
         application = web.Application(client_max_size=64 << 20)
         application.router.add_route("*", "/{path:.*}", self._serve)
         self._session = aiohttp.ClientSession(
@@ -74,7 +76,7 @@ class FaultProxy(Faults):
         )
         self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        site = web.TCPSite(self._runner, self._host, 0)
         await site.start()
         host, port = self._runner.addresses[0][:2]
         self.url = f"http://{host}:{port}"
@@ -132,11 +134,18 @@ class FaultProxy(Faults):
         self._released.set()
         self._released = asyncio.Event()
 
-    def writes(self, *, beside: str = r"/leases/|/leases$|/events$|/events/") -> list[FaultRecord]:
-        """Mutating requests so far, without dry runs and those that match `beside` (leases and Events)."""
+    def writes(
+        self, *, beside: str = r"/leases/|/leases$|/events$|/events/", since: int = 0
+    ) -> list[FaultRecord]:
+        """Mutating requests, without dry runs.
+
+        Args:
+            beside: leaves out paths that match; leases and Events by default.
+            since: index into `records` to begin at.
+        """
         return [
             r
-            for r in self.records
+            for r in self.records[since:]
             if r.method in MUTATING and not re.search(beside, r.path) and "dryRun=All" not in r.query
         ]
 

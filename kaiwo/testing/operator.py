@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from kaiwo.engine.resource import Object, Resource
 
 _START = "import sys; sys.argv[0] = 'kaiwo'; from kaiwo.cli.main import main; main()"
+COMMAND = (sys.executable, "-c", _START)
+"""What starts ``kaiwo`` of this environment."""
 
 
 class OperatorProcess:
@@ -53,7 +55,7 @@ class OperatorProcess:
         leader_election: bool = True,
         env: Mapping[str, str] | None = None,
         args: Sequence[str] = (),
-        command: Sequence[str] = (sys.executable, "-c", _START),
+        command: Sequence[str] = COMMAND,
     ) -> None:
         """Describe the process; `start` starts it.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from kaiwo.api.workload import Workload
 from kaiwo.plugin.facts import Blocked
+from kaiwo.plugin.queue_relief import QuotaWait
 from kaiwo.plugin.queue_usage import QueueUsage, UsageFacts
 from kaiwo.plugin.queues import Admission, QueueAssignment, QueueFacts
 from kaiwo.testing.assertions import require
@@ -148,5 +149,7 @@ def _check_others(queue: QueueSystem, *facts: QueueFacts) -> None:
         check("usage_paths", tuple, usage)
         for kind in queue.reads:
             check("manages", bool, kind, given)
+    for status in _ODD_STATUSES:
+        check("waiting", (QuotaWait, type(None)), {"metadata": {"name": "odd"}, "status": status})
     check("writers", tuple, facts[0].settings)
     check("flavors", dict, ())

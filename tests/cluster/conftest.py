@@ -13,20 +13,25 @@ import pytest
 
 from kaiwo.api.crds import KAIWO_JOB, render_crds
 from kaiwo.engine.credentials import load
-from kaiwo.engine.resource import EVENT, JOB
+from kaiwo.engine.errors import NotFound
+from kaiwo.engine.resource import DEPLOYMENT, EVENT, JOB, NAMESPACE, NODE, POD
 from kaiwo.plugin.loader import load as load_plugins
+from kaiwo.testing.exporter import Exporter, lines
 from kaiwo.testing.operator import OperatorProcess, until
+from kaiwo_gpu_preemption.kinds import GPU_WORKLOAD
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
     from kaiwo.engine.client import Client
     from kaiwo.engine.credentials import Connection
-    from kaiwo.engine.resource import Object
+    from kaiwo.engine.resource import Object, Resource
 
 
 _log = logging.getLogger(__name__)
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_PREFIX = "kaiwo.silogen.ai/gpu-preemption."
+_GPU = "amd.com/gpu"
 _MOST_SECONDS = 300  # of one test here, on a machine far slower than any that was tried
 
 
@@ -196,3 +201,152 @@ def condition(status: Object, kind: str) -> Object:
 def condition_fixture() -> Callable[[Object, str], Object]:
     """Look a condition up in a status: ``condition(status, "Schedulable")``."""
     return condition
+
+
+class GpuWorld:
+    """One node of four GPUs that no other test uses, workloads on it, and an exporter that knows them."""
+
+    def __init__(self, client: Client, namespace: str, exporter: Exporter) -> None:
+        self.client, self.namespace, self.exporter = client, namespace, exporter
+        self.use: dict[str, float] = {}
+        self.node = f"gpus-of-{namespace}"[:63]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Process settings of the plugin."""
+        return {
+            "GPU_PREEMPTION_METRICS_ENDPOINT": self.exporter.url,
+            "GPU_PREEMPTION_POLLING_INTERVAL": "1s",
+        }
+
+    def _template(self, gpus: int) -> Object:
+        container = {"name": "c", "image": "x", "resources": {"limits": {_GPU: str(gpus)}}}
+        return {
+            "metadata": {"annotations": {"kaiwo-sandbox/forever": "true"}, "labels": {"app": "w"}},
+            "spec": {
+                "containers": [container],
+                "nodeSelector": {"kubernetes.io/hostname": self.node},
+                "restartPolicy": "Never",
+            },
+        }
+
+    async def job(self, name: str, gpus: int, *, queue: str = "", **annotations: str) -> Object:
+        """Create a plain Job whose pod never ends."""
+        return await self.client.create(
+            JOB,
+            {
+                "apiVersion": "batch/v1",
+                "kind": "Job",
+                "metadata": {
+                    "name": name,
+                    "namespace": self.namespace,
+                    "labels": {"kueue.x-k8s.io/queue-name": queue} if queue else {},
+                    "annotations": {
+                        _PREFIX + key.replace("_", "-"): value for key, value in annotations.items()
+                    },
+                },
+                "spec": {"template": self._template(gpus), "backoffLimit": 0},
+            },
+        )
+
+    async def deployment(self, name: str, gpus: int) -> Object:
+        """Create a plain Deployment."""
+        template = self._template(gpus)
+        template["spec"].pop("restartPolicy")
+        spec = {"replicas": 1, "selector": {"matchLabels": {"app": "w"}}, "template": template}
+        head = {"name": name, "namespace": self.namespace}
+        return await self.client.create(
+            DEPLOYMENT, {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": head, "spec": spec}
+        )
+
+    async def export(self) -> None:
+        """Let the exporter know the pods that there are."""
+        found = {}
+        async for pod in self.client.list(POD, self.namespace):
+            name = pod["metadata"]["name"]
+            limits = pod["spec"]["containers"][0]["resources"].get("limits", {})
+            for prefix, percent in self.use.items():
+                if name.startswith(f"{prefix}-"):
+                    found[(self.namespace, name)] = [percent] * int(limits.get(_GPU, "0"))
+        self.exporter.body = lines(found)
+
+    async def record(self, owner: Object, kind: str, *phases: str, timeout: float = 90.0) -> Object:
+        """Wait until the GpuWorkload of a workload has one of the phases."""
+
+        def there(status: Object) -> bool:
+            return status.get("phase") in phases
+
+        return await self._record(owner, kind, there, timeout)
+
+    async def no_fit(self, owner: Object, kind: str, reason: str) -> Object:
+        """Wait until the GpuWorkload of a workload says why nobody is ended for it."""
+
+        def says(status: Object) -> bool:
+            found = condition(status, "PreemptionDecided")
+            return (found.get("status"), found.get("reason")) == ("False", reason)
+
+        return await self._record(owner, kind, says)
+
+    async def _record(
+        self, owner: Object, kind: str, holds: Callable[[Object], bool], timeout: float = 90.0
+    ) -> Object:
+        metadata = owner["metadata"]
+        name = f"{kind.lower()}-{metadata['name']}-{metadata['uid'][:8]}"
+        found = await until(
+            self.client, GPU_WORKLOAD, self.namespace, name,
+            lambda obj: holds((obj or {}).get("status", {})), timeout=timeout,
+        )  # fmt: skip
+        assert found is not None
+        return found
+
+    async def exists(self, kind: Resource, name: str) -> bool:
+        """Whether a workload is there and not being deleted."""
+        try:
+            live = await self.client.get(kind, self.namespace, name)
+        except NotFound:
+            return False
+        return "deletionTimestamp" not in live["metadata"]
+
+    async def events(self, name: str) -> list[str]:
+        """Reasons of the Events about a workload."""
+        return [
+            event["reason"]
+            async for event in self.client.list(EVENT, self.namespace)
+            if event["involvedObject"].get("name") == name
+        ]
+
+
+@pytest.fixture
+async def world(client: Client, namespace: str) -> AsyncIterator[GpuWorld]:
+    """A world of the test's own; the node goes with the test."""
+    async with Exporter() as exporter:
+        made = GpuWorld(client, namespace, exporter)
+        capacity = {_GPU: "4", "cpu": "64", "memory": "256Gi", "pods": "110"}
+        node = {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {
+                "name": made.node,
+                "annotations": {"kwok.x-k8s.io/node": "fake"},
+                "labels": {
+                    "kubernetes.io/hostname": made.node,
+                    "amd.com/gpu.product-name": "MI300X",
+                    "kaiwo/worker": "true",
+                },
+            },
+            "status": {"capacity": capacity, "allocatable": capacity},
+        }
+        await client.create(NODE, node)
+        patch = {"metadata": {"annotations": {f"{_PREFIX}enabled": "true", f"{_PREFIX}grace-period": "4s"}}}
+        await client.merge_patch(NAMESPACE, None, namespace, patch, field_manager="test")
+        task = asyncio.create_task(_keep_exporting(made))
+        yield made
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await client.delete(NODE, None, made.node)
+
+
+async def _keep_exporting(world: GpuWorld) -> None:
+    while True:
+        await world.export()
+        await asyncio.sleep(0.5)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kaiwo.api.crds import WORKLOADS
 from kaiwo.cli.failures import Failure
-from kaiwo.client.doctor.rights import ACCESS_REVIEW
+from kaiwo.engine.access_review import is_allowed
 from kaiwo.engine.resource import CUSTOM_RESOURCE_DEFINITION, POD
 from kaiwo.install.inventory import LABELLED_KINDS
 
@@ -56,7 +56,9 @@ async def require(client: Client, rights: Iterable[RemovalRight]) -> None:
         Failure: some are missing; it names all of them.
     """
     asked = list(dict.fromkeys(rights))
-    answers = await asyncio.gather(*(_allowed(client, right) for right in asked))
+    answers = await asyncio.gather(
+        *(is_allowed(client, right.verb, right.resource, right.namespace) for right in asked)
+    )
     missing = [str(right) for right, allowed in zip(asked, answers, strict=True) if not allowed]
     if missing:
         raise Failure(
@@ -71,19 +73,3 @@ def needed(removals: Iterable[Removal]) -> list[RemovalRight]:
         RemovalRight("delete" if item.patch is None else "patch", item.resource, item.namespace)
         for item in removals
     ]
-
-
-async def _allowed(client: Client, right: RemovalRight) -> bool:
-    resource = client.in_use(right.resource)
-    attributes = {
-        "verb": right.verb, "group": resource.group, "version": resource.version,
-        "resource": resource.plural, "namespace": right.namespace,
-    }  # fmt: skip
-    review = {
-        "apiVersion": ACCESS_REVIEW.api_version,
-        "kind": ACCESS_REVIEW.kind,
-        "metadata": {},
-        "spec": {"resourceAttributes": attributes},
-    }
-    answer = await client.create(ACCESS_REVIEW, review)
-    return bool(answer["status"]["allowed"])

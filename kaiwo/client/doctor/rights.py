@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kaiwo.api.crds import KAIWO_CONFIG, WORKLOADS
 from kaiwo.client.doctor.result import failed, ok, unknown, warning
+from kaiwo.engine.access_review import is_allowed
 from kaiwo.engine.errors import ApiError
 from kaiwo.engine.resource import EVENT, NODE, POD, Resource
 
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
     from kaiwo.engine.client import Client
     from kaiwo.plugin.registry import Plugins
 
-ACCESS_REVIEW = Resource(
-    "authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False
-)
 SUBJECT_REVIEW = Resource(
     "authentication.k8s.io", "v1", "SelfSubjectReview", "selfsubjectreviews", namespaced=False
 )
@@ -142,23 +140,8 @@ def grouped(rights: Iterable[Right]) -> str:
 
 
 async def _allowed(api: Client, right: Right, namespace: str) -> bool:
-    attributes = {
-        "verb": right.verb,
-        "group": right.resource.group,
-        "resource": right.resource.plural,
-        "subresource": right.subresource,
-        "namespace": namespace if right.resource.namespaced else "",
-    }
-    answer = await api.create(
-        ACCESS_REVIEW,
-        {
-            "apiVersion": ACCESS_REVIEW.api_version,
-            "kind": ACCESS_REVIEW.kind,
-            "metadata": {},
-            "spec": {"resourceAttributes": attributes},
-        },
-    )
-    return bool(answer.get("status", {}).get("allowed"))
+    where = namespace if right.resource.namespaced else ""
+    return await is_allowed(api, right.verb, right.resource, where, right.subresource)
 
 
 async def _user(api: Client) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,7 @@ from kaiwo.api.crds import WORKLOADS, workload_kind
 from kaiwo.engine.quantity import quantity
 from kaiwo.engine.resource import NODE, POD
 from kaiwo.engine.timestamps import parse_time
-from kaiwo.plugin.queue_relief import ReliefFacts, ReliefRequest
+from kaiwo.plugin.queue_relief import ReliefRequest
 from kaiwo.workload.ending.duration import deadline_of
 from kaiwo.workload.ending.preemption import GpuDemand, GpuHolder, GpuRoom
 from kaiwo.workload.ending.record import Beneficiary, WorkloadIdentity
@@ -21,18 +20,18 @@ from kaiwo.workload.labels import ADOPTED, GPU_MODEL, RUN_ID
 from kaiwo.workload.metadata import label_value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
 
     from kaiwo.engine.cached_object import CachedObject
     from kaiwo.engine.client import Client
-    from kaiwo.engine.resource import Object, Resource
+    from kaiwo.engine.resource import Object
     from kaiwo.engine.store import Cache
     from kaiwo.host.ending.gpu_index import WaitingWorkload
+    from kaiwo.host.ending.quota_reliefs import QuotaReliefs
     from kaiwo.host.workload.ownership import PodOwners
     from kaiwo.plugin.facts import NodeFact
     from kaiwo.plugin.queue_relief import QueueRelief
-    from kaiwo.plugin.queues import QueueSystem
 
 _OVER = frozenset({"Succeeded", "Failed"})
 
@@ -50,7 +49,7 @@ class GpuFacts:
         self,
         cache: Cache,
         nodes: tuple[NodeFact, ...],
-        queue: QueueSystem | None,
+        quota: QuotaReliefs,
         owners: PodOwners,
     ) -> None:
         """Set up.
@@ -58,12 +57,12 @@ class GpuFacts:
         Args:
             cache: all watched kinds.
             nodes: the cluster's nodes; those that an autoscaler could add do not count.
-            queue: the queue system in force.
+            quota: what the queue system says.
             owners: the controllers between pods and children.
         """
         self._cache = cache
         self._nodes = nodes
-        self._queue = queue
+        self._quota = quota
         self._owners = owners
         self._used: dict[str, Counter[str]] = {}
         self._rooms: dict[str, dict[str, GpuRoom]] = {}
@@ -167,34 +166,21 @@ class GpuFacts:
         self, demands: Iterable[GpuDemand], holders: Iterable[GpuHolder]
     ) -> Mapping[str, QueueRelief]:
         """What the queue system says of demands, by uid; nothing without one that can tell."""
-        queue = self._queue
-        if queue is None or queue.relief is None:
-            return {}
-        others = [kind for kind in (*queue.reads, *queue.flavor_reads) if kind not in queue.owned]
         waiting = {}
         for demand in demands:
             objects = tuple(entry.full() for entry in self.queue_objects(demand.workload))
             labels = {GPU_MODEL: demand.models} if demand.models else {}
             waiting[demand.workload.uid] = ReliefRequest(objects, demand.resource_key, labels)
-        held = {}
-        for holder in holders:
-            whom = Beneficiary(holder.kind, holder.namespace, holder.name, holder.uid)
-            held[holder.uid] = tuple(entry.full() for entry in self.queue_objects(whom))
-        return queue.relief(ReliefFacts(waiting, held, _Decoded(self._cache, others)))
+        held = {holder.uid: self.queue_objects(holder) for holder in holders}
+        return self._quota.reliefs(waiting, held)
 
-    def queue_objects(self, whom: Beneficiary) -> list[CachedObject]:
+    def queue_objects(self, whom: WorkloadIdentity) -> list[CachedObject]:
         """The queue system's objects of a workload: of its child, or of its pods."""
         entry = cached_workload(self._cache, whom)
-        if entry is None or self._queue is None:
+        if entry is None:
             return []
         owners = [entry.readable_part("status", "childUID") or "", *(pod.uid for pod in self._pods(entry))]
-        return [
-            found
-            for kind in self._queue.owned
-            for uid in owners
-            for found in self._cache.owned_by(uid, kind)
-            if found.namespace == whom.namespace
-        ]
+        return self._quota.objects(whom.namespace, owners)
 
     def _pods(self, workload: CachedObject) -> list[CachedObject]:
         child = {workload.readable_part("status", "childUID") or ""}
@@ -247,28 +233,3 @@ def _without_node(pod: CachedObject, key: str) -> datetime | None:
                 else None
             )
     return None
-
-
-class _Decoded(Mapping["Resource", "tuple[Object, ...]"]):
-    """Objects of kinds, decoded when they are read."""
-
-    def __init__(self, cache: Cache, kinds: Iterable[Resource]) -> None:
-        self._cache = cache
-        self._kinds = tuple(dict.fromkeys(kind for kind in kinds if cache.store(kind) is not None))
-        self._read: dict[Resource, tuple[Object, ...]] = {}
-
-    def __getitem__(self, kind: Resource) -> tuple[Object, ...]:
-        """The objects of a kind."""
-        if kind not in self._kinds:
-            raise KeyError(kind)
-        if kind not in self._read:
-            self._read[kind] = tuple(entry.full() for entry in self._cache.list(kind))
-        return self._read[kind]
-
-    def __iter__(self) -> Iterator[Resource]:
-        """The kinds."""
-        return iter(self._kinds)
-
-    def __len__(self) -> int:
-        """The number of kinds."""
-        return len(self._kinds)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from kaiwo.api.conditions import Condition, find_condition, merge_conditions
 from kaiwo.api.crds import KAIWO_CONFIG, WORKLOADS, workload_kind
-from kaiwo.engine.errors import Conflict, EngineError, Forbidden, NotFound
+from kaiwo.engine.errors import Conflict, EngineError, Forbidden
 from kaiwo.engine.resource import NODE, POD
 from kaiwo.engine.timestamps import format_time
 from kaiwo.host.ending.gpu_facts import GpuFacts, cached_workload, used_on
@@ -29,14 +29,13 @@ if TYPE_CHECKING:
     from kaiwo.api.resolved_config import ResolvedConfig
     from kaiwo.engine.cached_object import CachedObject
     from kaiwo.engine.manager import Manager
-    from kaiwo.engine.resource import Resource
     from kaiwo.host.cluster_facts import ClusterFacts
     from kaiwo.host.ending.endings import Endings
+    from kaiwo.host.ending.quota_reliefs import QuotaReliefs
     from kaiwo.host.workload.ownership import PodOwners
     from kaiwo.plugin.queue_relief import QueueRelief
     from kaiwo.workload.ending.preemption import GpuDemand, GpuHolder, NoChoice
     from kaiwo.workload.ending.record import EndingAction, WorkloadIdentity
-    from kaiwo.workload.model import Registry
 
 _log = logging.getLogger(__name__)
 
@@ -71,34 +70,31 @@ class Preemption:
     def __init__(
         self,
         manager: Manager,
-        registry: Registry,
+        quota: QuotaReliefs,
         endings: Endings,
         *,
         cluster: ClusterFacts,
         owners: PodOwners,
         config: Callable[[], ResolvedConfig],
-        served: Callable[[Resource], bool],
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         """Set up; workloads must be watched already.
 
         Args:
             manager: reads, and records Events.
-            registry: loaded declarations: the queue system.
+            quota: what the queue system says.
             endings: takes decisions.
             cluster: the nodes.
             owners: the controllers between pods and children.
             config: the configuration in force.
-            served: whether the cluster serves a kind.
             now: the time, UTC.
         """
         self._manager = manager
-        self._registry = registry
+        self._quota = quota
         self._endings = endings
         self._cluster = cluster
         self._owners = owners
         self._config = config
-        self._served = served
         self._now = now
         self._index = GpuIndex(manager.cache, self.changed)
         self._requeue = asyncio.Event()
@@ -148,7 +144,7 @@ class Preemption:
         if not self._manager.leading or not self._synced():
             return RETRY_SECONDS
         now, threshold = self._now(), config.pending_threshold_for_preemption
-        facts = GpuFacts(self._manager.cache, self._cluster.nodes, self._registry.queue, self._owners)
+        facts = self._facts()
         longest = sorted(
             self._index.waiting.values(), key=lambda item: (item.queued_since or _LONG_AGO, item.uid)
         )
@@ -191,11 +187,13 @@ class Preemption:
 
     def _synced(self) -> bool:
         """Whether all that counts is in the cache: nobody is ended on half of the facts."""
-        queue = self._registry.queue
-        read = (kind for kind in (queue.reads if queue is not None else ()) if self._served(kind))
-        needed = {POD, NODE, KAIWO_CONFIG, *WORKLOADS.values(), *read}
+        needed = {POD, NODE, KAIWO_CONFIG, *WORKLOADS.values()}
         hidden = {kind for kinds in self._manager.unreadable.values() for kind in kinds}
-        return not needed & hidden and all(self._manager.cache.synced(kind) for kind in needed)
+        read = not needed & hidden and all(self._manager.cache.synced(kind) for kind in needed)
+        return read and self._quota.synced
+
+    def _facts(self) -> GpuFacts:
+        return GpuFacts(self._manager.cache, self._cluster.nodes, self._quota, self._owners)
 
     def _holders(
         self, facts: GpuFacts, now: datetime, protection: timedelta
@@ -309,19 +307,12 @@ class Preemption:
 
     async def _still_waits(self, demand: GpuDemand) -> CachedObject | None:
         """The waiting workload, if the API server has no newer state of it or of its place in the queue."""
-        whom, cache = demand.workload, self._manager.cache
-        entry = cached_workload(cache, whom)
+        whom = demand.workload
+        entry = cached_workload(self._manager.cache, whom)
         if entry is None or entry.uid != whom.uid:
             return None
-        facts = GpuFacts(cache, self._cluster.nodes, self._registry.queue, self._owners)
-        for known in (entry, *facts.queue_objects(whom)):
-            try:
-                live = await self._manager.client.get(known.resource, known.namespace, known.name)
-            except NotFound:
-                return None
-            metadata: Mapping[str, str] = live["metadata"]
-            if (metadata["uid"], metadata["resourceVersion"]) != (known.uid, known.resource_version):
-                return None
+        if not await self._quota.unchanged((entry, *self._facts().queue_objects(whom))):
+            return None
         return entry
 
     async def _tell(self, entry: CachedObject, condition: Condition) -> None:

@@ -1,6 +1,7 @@
 """Controllers of a plugin's own: what they watch, read and write with."""
 
 from kaiwo.api.crd_compat import max_items
+from kaiwo.engine.access_review import is_allowed
 from kaiwo.engine.client import Client
 from kaiwo.engine.condition_report import ConditionReporter
 from kaiwo.engine.controller import Controller, Watch
@@ -18,6 +19,7 @@ __all__ = [
     "NameConflict",
     "RepeatedReport",
     "Watch",
+    "is_allowed",
     "max_items",
     "render_hash",
 ]

@@ -14,6 +14,7 @@ from kaiwo.api.workload import Workload
 from kaiwo.engine.resource import Object, Resource
 from kaiwo.plugin.facts import Blocked
 from kaiwo.plugin.namespace_defaults import DefaultValues
+from kaiwo.plugin.queue_relief import QuotaWait
 from kaiwo.plugin.queue_setup import SetupFacts, SetupPlan
 from kaiwo.plugin.queue_usage import QueueUsage, UsageFacts
 from kaiwo.plugin.queues import Admission, QueueAssignment, QueueFacts
@@ -184,6 +185,7 @@ class _QueueCases:
         yield from probe("writers", self._settings, self._as_settings, tuple)
         yield from probe("usage", self._usage, self._as_usage, QueueUsage)
         yield from probe("usage_paths", self._usage, self._as_usage, tuple)
+        yield from probe("waiting", self._waiting, lambda case: (case,), QuotaWait, NoneType)
         yield from probe("flavors", self._flavors, lambda case: (_named(case),), dict)
         if queue.setup is not None:
             yield Probe(
@@ -250,6 +252,10 @@ class _QueueCases:
         hidden = frozenset(kind for kind, gone in zip(kinds, case["hidden"], strict=False) if gone)
         objects = {k: found for k, found in _by_kind(kinds, case["objects"]).items() if k not in hidden}
         return (UsageFacts(objects=objects, now=NOW, namespace="default", hidden=hidden),)
+
+    @staticmethod
+    def _waiting(sampler: Sampler) -> Case:
+        return live_object(sampler, sampler.one(*_NAMES))
 
     @staticmethod
     def _flavors(sampler: Sampler) -> Case:

@@ -28,6 +28,7 @@ from kaiwo_gpu_preemption.owners import NoRoot, OwnerMetadata, OwnerReader, Root
 from kaiwo_gpu_preemption.pods import POD_PROJECTION, read_pod, requested_gpus
 from kaiwo_gpu_preemption.policy import Defaults, own_annotations, tracking_policy
 from kaiwo_gpu_preemption.queued import QueuedWorkloads
+from kaiwo_gpu_preemption.quota_pressure import QuotaPressure
 from kaiwo_gpu_preemption.records import Records
 from kaiwo_gpu_preemption.taking import Taking
 from kaiwo_gpu_preemption.tracked import NOTICE, Tracked, by_workload
@@ -101,9 +102,14 @@ class GpuWorkloadController:
         self._owners = OwnerReader(manager.client, self._cached_owner, clock)
         dependencies = Dependencies(manager, host.endings, self._owners, self._policy_of, clock, now)
         taking = Taking(dependencies)
-        self._decisions = Decisions(host, taking, self._own_pods, self._keys, clock=clock, now=now)
+        self._queued = QueuedWorkloads(manager.cache, host.quota, self._keys)
+        self._decisions = Decisions(
+            host, taking, self._own_pods, self._keys, QuotaPressure(host.quota, self._queued),
+            clock=clock, now=now,
+        )  # fmt: skip
         self._records = Records(dependencies, taking)
         self._steps = 0
+        self._complete = True
         watches = [
             Watch(GPU_WORKLOAD, namespaces=host.namespaces),
             Watch(NAMESPACE, projection=Projection(keep=(("metadata", "annotations"),))),
@@ -112,7 +118,6 @@ class GpuWorkloadController:
         self.controller = Controller(
             "gpu-preemption", watches, self.reconcile, workers=1, timeout=_TIMEOUT, initial=lambda: [KEY]
         )
-        self._queued = QueuedWorkloads(manager.cache)
         samples: GpuSamples = host.gpu_samples
         self._endpoint = samples.follow(self._on_scrape, settings.endpoint, settings.interval)
         self._interval = self._endpoint or settings.interval
@@ -170,7 +175,8 @@ class GpuWorkloadController:
             return 1.0
         scrape, self._scrape = self._scrape, None
         known = by_workload(list(self._host.manager.cache.list(GPU_WORKLOAD)))
-        found, complete = await self._tracked()
+        found = await self._tracked()
+        complete = self._complete
         for uid, one in found.items():
             one.entry = known.get(uid)
             self._assess(one, scrape)
@@ -194,28 +200,40 @@ class GpuWorkloadController:
         if self._steps % _AT_ONCE == 0:
             await asyncio.sleep(0)
 
-    async def _tracked(self) -> tuple[dict[str, Tracked], bool]:
-        """The workloads that are tracked by uid of the root owner, and whether all pods were understood."""
+    async def _tracked(self) -> dict[str, Tracked]:
+        """The workloads that are tracked by uid of the root owner."""
         found: dict[str, Tracked] = {}
-        complete = True
+        self._complete = True
         for entry in self._pods.list(POD):
             await self._breathe()
             facts = self._read(entry)
             if facts is None or facts.over:
                 continue
-            try:
-                root = await self._owners.root(entry)
-            except NoRoot as error:
-                self._records.log_once(str(error))
+            root = await self._root(entry)
+            one = self._add(found, root) if root is not None else None
+            if one is not None:
+                one.pods.append(facts)
+                one.owner_uids.add(entry.uid)
+        for queued in self._queued.held():
+            await self._breathe()
+            root = await self._root(queued.entry)
+            if root is None or root.owner.uid == queued.entry.uid:
                 continue
-            except EngineError as error:
-                _log.warning("the owner of pod %s/%s cannot be read: %s", entry.namespace, entry.name, error)
-                complete = False
-                continue
-            self._add(found, root, facts)
-        for owner, held in self._queued.all():
-            self._add_queued(found, owner, held)
-        return found, complete
+            one = self._add(found, replace(root, chain=root.chain.partition(" -> ")[2]))
+            if one is not None:
+                one.queued += queued.pods
+        return found
+
+    async def _root(self, entry: CachedObject) -> Root | None:
+        """The root owner of an object, None where it has none or it cannot be read."""
+        try:
+            return await self._owners.root(entry)
+        except NoRoot as error:
+            self._records.log_once(str(error))
+        except EngineError as error:
+            _log.warning("the owner of %r cannot be read: %s", entry, error)
+            self._complete = False
+        return None
 
     def _own_pods(self) -> list[GpuPodFacts]:
         return [pod for entry in self._pods.list(POD) if (pod := self._read(entry)) is not None]
@@ -226,23 +244,16 @@ class GpuWorkloadController:
             known = self._facts[entry.uid] = (entry.version, read_pod(entry, self._keys))
         return known[1]
 
-    def _add(self, found: dict[str, Tracked], root: Root, pod: GpuPodFacts) -> None:
+    def _add(self, found: dict[str, Tracked], root: Root) -> Tracked | None:
+        """The workload of a root owner, None where it is not tracked."""
         tracked = found.get(root.owner.uid)
         if tracked is None:
             policy = self._policy_of(root.owner)
             if policy is None:
-                return
+                return None
             tracked = found[root.owner.uid] = Tracked(root, policy)
-        tracked.pods.append(pod)
-
-    def _add_queued(self, found: dict[str, Tracked], owner: OwnerMetadata, held: str) -> None:
-        tracked = found.get(owner.uid)
-        if tracked is None:
-            policy = self._policy_of(owner)
-            if policy is None:
-                return
-            tracked = found[owner.uid] = Tracked(Root(owner, str(owner)), policy)
-        tracked.held = held
+        tracked.owner_uids |= root.uids
+        return tracked
 
     def _assess(self, one: Tracked, scrape: Scrape | None) -> None:
         uid, now, clock = one.owner.uid, self._now(), self._clock()
@@ -266,7 +277,7 @@ class GpuWorkloadController:
             self._usable[uid] = clock
         one.assessment = assess(
             one.status, one.pods, reading, one.policy, now,
-            held=bool(one.held), unreadable_owner=one.root.unreadable,
+            held=bool(one.queued), unreadable_owner=one.root.unreadable,
         )  # fmt: skip
         notice = one.entry.annotations.get(NOTICE) if one.entry is not None else None
         one.timing = timing(one.assessment, one.policy, parse_time(notice), now, self._monotonic())

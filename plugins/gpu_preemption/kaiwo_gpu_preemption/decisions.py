@@ -6,13 +6,14 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from kaiwo.plugin.kit.api_errors import EngineError, Forbidden
+from kaiwo.plugin.kit.json_access import lenient_maps
 from kaiwo.plugin.kit.kinds import NODE, POD
 from kaiwo.plugin.kit.values import format_time, parse_time
-from kaiwo.plugin.kit.workload import Condition
+from kaiwo.plugin.kit.workload import Condition, find_condition
 from kaiwo_gpu_preemption.assessment import DECIDED
 from kaiwo_gpu_preemption.pods import pod_facts
 from kaiwo_gpu_preemption.policy import duration_text
-from kaiwo_gpu_preemption.pressure import NO_FIT, demand_of, rooms_for, victims_for
+from kaiwo_gpu_preemption.pressure import NO_FIT, Rooms, pressure_of, victims_for
 from kaiwo_gpu_preemption.tracked import refreshed
 
 if TYPE_CHECKING:
@@ -20,7 +21,10 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from kaiwo.plugin.controllers import ControllerHost
+    from kaiwo.plugin.queue_relief import QueueRelief
     from kaiwo_gpu_preemption.pods import GpuPodFacts
+    from kaiwo_gpu_preemption.pressure import Pressure
+    from kaiwo_gpu_preemption.quota_pressure import QuotaPressure
     from kaiwo_gpu_preemption.taking import Taking
     from kaiwo_gpu_preemption.tracked import Tracked
 
@@ -28,6 +32,9 @@ _log = logging.getLogger(__name__)
 
 MOST_ENDED: Final = 20
 """Workloads with policy Always that are ended in one pass."""
+
+MOST_WAITING: Final = 50
+"""Waiting workloads that a decision is looked for in one pass, those that wait the longest first."""
 
 _OTHERS: Final = 10.0  # seconds for which pods of namespaces that are not watched are kept
 
@@ -41,6 +48,7 @@ class Decisions:
         taking: Taking,
         own_pods: Callable[[], list[GpuPodFacts]],
         gpu_keys: tuple[str, ...],
+        quota: QuotaPressure,
         *,
         clock: Callable[[], float],
         now: Callable[[], datetime],
@@ -52,6 +60,7 @@ class Decisions:
             taking: takes GPUs back.
             own_pods: pods with GPUs of the namespaces that are watched.
             gpu_keys: resource keys of the loaded vendors.
+            quota: what the queue would give.
             clock: monotonic seconds.
             now: the time.
         """
@@ -59,6 +68,7 @@ class Decisions:
         self._taking = taking
         self._own_pods = own_pods
         self._keys = gpu_keys
+        self._quota = quota
         self._clock, self._now = clock, now
         self._others: tuple[float, list[GpuPodFacts] | None] | None = None
 
@@ -114,44 +124,66 @@ class Decisions:
     async def _relieve(self, found: list[Tracked], ready: list[Tracked]) -> None:
         """Take one decision for the workload that has waited the longest and that it helps."""
         waiting = [
-            one for one in found if one.assessment is not None and one.assessment.phase == "PendingGpu"
+            pressure
+            for one in found
+            if one.assessment is not None and one.assessment.phase == "PendingGpu"
+            if (pressure := pressure_of(one)) is not None
         ]
         if not waiting:
             return
-        demands = []
-        for one in waiting:
-            asked = demand_of(one)
-            if asked is None or one.held:
-                self._says(one, "QueueHolds")
-            else:
-                demands.append((asked[0].since, str(one), one, asked))
-        taken = self._taking.busy
-        nodes = [node.readable() for node in self._host.manager.cache.list(NODE)]
-        pods = await self._all_pods() if demands and ready else []
+        waiting.sort(key=lambda one: (one.demand.since, str(one.tracked)))
+        for one in waiting[MOST_WAITING:]:
+            _keep_condition(one.tracked)
+        del waiting[MOST_WAITING:]
+        pods = await self._all_pods() if ready else None
         if pods is None:
-            for _, _, one, _ in demands:
-                self._says(one, "OtherNamespaces")
+            for one in waiting:
+                self._says(one.tracked, "OtherNamespaces" if ready else "NoCandidates")
             return
-        for _, _, one, (demand, place) in sorted(demands, key=lambda item: item[:2]):
-            rooms = rooms_for(place, demand.resource_key, nodes, pods, self._host.vendors)
-            victims, why = victims_for(demand, [other for other in ready if not other.written], rooms)
+        nodes = [node.readable() for node in self._host.manager.cache.list(NODE)]
+        rooms = Rooms(nodes, pods, self._host.vendors)
+        reliefs = self._quota.reliefs(waiting, ready)
+        taken = self._taking.busy
+        for one in waiting:
+            relief = reliefs.get(one.tracked.owner.uid)
+            if relief is None and one.demand.cause == "quota":
+                self._says(one.tracked, "QueueHolds")
+                continue
+            left = [other for other in ready if not other.written]
+            places = rooms.of(one.place, one.demand.resource_key)
+            victims, why = victims_for(one.demand, left, places, relief)
+            if relief is not None and victims and self._quota.served_before(one, relief, victims):
+                victims, why = [], "OthersFirst"
             if not victims:
-                self._says(one, why)
-                continue
-            if taken or one.entry is None:
-                continue  # one decision at a time
-            gpus = demand.pods * demand.gpus_per_pod
-            ended, refused = await self._taking.take(
-                victims, demand.workload,
-                f"{demand.workload} waits for {gpus} {demand.resource_key} since {format_time(demand.since)}",
-            )  # fmt: skip
-            if not ended:
-                _log.info("nobody is ended for %s: %s", one, refused)
-                continue
-            taken = True
-            names = ", ".join(str(victim) for victim in victims if victim.owner.uid in ended)
-            text = f"{names} ended for it: GPUs were idle; decided at {format_time(self._now())}"
-            one.conditions.append(Condition(DECIDED, "True", "VictimsChosen", text))
+                self._says(one.tracked, why)
+            elif not taken and one.tracked.entry is not None:  # one decision at a time
+                taken = await self._take(one, victims, relief)
+
+    async def _take(self, one: Pressure, victims: list[Tracked], relief: QueueRelief | None) -> bool:
+        """Take a decision for a workload that waits; whether it is taken."""
+        demand, tracked = one.demand, one.tracked
+        if relief is not None and not await self._still_held(one):
+            return False
+        where = f" in queue {relief.queue}" if relief is not None else ""
+        ended, refused = await self._taking.take(
+            victims, demand.workload,
+            f"{demand.workload} waits{where} for {demand.gpus} {demand.resource_key} since "
+            f"{format_time(demand.since)}",
+        )  # fmt: skip
+        if not ended:
+            _log.info("nobody is ended for %s: %s", tracked, refused)
+            return False
+        names = ", ".join(str(victim) for victim in victims if victim.owner.uid in ended)
+        text = f"{names} ended for it: GPUs were idle; decided at {format_time(self._now())}"
+        tracked.conditions.append(Condition(DECIDED, "True", "VictimsChosen", text))
+        return True
+
+    async def _still_held(self, one: Pressure) -> bool:
+        try:
+            return await self._quota.unchanged(one)
+        except EngineError as error:
+            _log.warning("whether %s still waits cannot be known: %s", one.tracked, error)
+            return False
 
     async def _all_pods(self) -> list[GpuPodFacts] | None:
         """All pods with GPUs, of any namespace; None where the operator may not read them."""
@@ -171,10 +203,22 @@ class Decisions:
         return found
 
     def _says(self, one: Tracked, why: str) -> None:
-        before = next(
-            (item for item in one.status.get("conditions") or () if item.get("type") == DECIDED), None
-        )
-        if before is not None and before.get("status") == "True" and why in ("NotNeeded", "NoCandidates"):
-            one.conditions.append(Condition(DECIDED, "True", before["reason"], before["message"]))
+        before = _recorded(one)
+        if before is not None and before.status == "True" and why in ("NotNeeded", "NoCandidates"):
+            one.conditions.append(before)
             return  # what was decided for it becomes free at the moment
         one.conditions.append(Condition(DECIDED, "False", why, NO_FIT[why]))
+
+
+def _recorded(one: Tracked) -> Condition | None:
+    """What was said of a decision for a workload."""
+    found = find_condition(lenient_maps(one.status.get("conditions")), DECIDED)
+    if found is None:
+        return None
+    return Condition(DECIDED, found["status"], found["reason"], found["message"])
+
+
+def _keep_condition(one: Tracked) -> None:
+    """Say of a workload what was said before: others have waited for longer."""
+    if (before := _recorded(one)) is not None:
+        one.conditions.append(before)

@@ -14,6 +14,21 @@ if TYPE_CHECKING:
 _KEEPS_AWAY = ("NoSchedule", "NoExecute")
 
 
+def required_labels(place: Mapping[str, Any]) -> dict[str, frozenset[str]]:
+    """Labels of nodes with the values that a pod requires, as far as they are listed.
+
+    Args:
+        place: ``nodeSelector`` and ``affinity`` of the pod.
+    """
+    found = {key: frozenset({str(value)}) for key, value in lenient_map(place.get("nodeSelector")).items()}
+    terms = _required_terms(place)
+    for one in lenient_maps(terms[0].get("matchExpressions")) if len(terms) == 1 else ():
+        if one.get("operator") == "In":
+            key, values = lenient_text(one.get("key")), frozenset(map(str, one.get("values") or ()))
+            found[key] = values & found.get(key, values)
+    return found
+
+
 def may_use(place: Mapping[str, Any], node: Object) -> bool:
     """Whether a pod may be scheduled to a node, apart from what the node has free.
 
@@ -27,12 +42,7 @@ def may_use(place: Mapping[str, Any], node: Object) -> bool:
         return False
     if any(labels.get(key) != value for key, value in lenient_map(place.get("nodeSelector")).items()):
         return False
-    required = lenient_map(
-        lenient_map(lenient_map(place.get("affinity")).get("nodeAffinity")).get(
-            "requiredDuringSchedulingIgnoredDuringExecution"
-        )
-    )
-    terms = lenient_maps(required.get("nodeSelectorTerms"))
+    terms = _required_terms(place)
     name = lenient_text(metadata.get("name"))
     if terms and not any(_term(term, labels, name) for term in terms):
         return False
@@ -42,6 +52,12 @@ def may_use(place: Mapping[str, Any], node: Object) -> bool:
         for taint in lenient_maps(spec.get("taints"))
         if taint.get("effect") in _KEEPS_AWAY
     )
+
+
+def _required_terms(place: Mapping[str, Any]) -> list[Object]:
+    affinity = lenient_map(lenient_map(place.get("affinity")).get("nodeAffinity"))
+    required = lenient_map(affinity.get("requiredDuringSchedulingIgnoredDuringExecution"))
+    return lenient_maps(required.get("nodeSelectorTerms"))
 
 
 def _term(term: Mapping[str, Any], labels: Mapping[str, Any], name: str) -> bool:

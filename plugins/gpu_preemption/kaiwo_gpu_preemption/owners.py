@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 
 from kaiwo.plugin.kit.api_errors import EngineError, Forbidden, NotFound
 from kaiwo.plugin.kit.json_access import lenient_map, lenient_maps, lenient_text
-from kaiwo.plugin.kit.kinds import POD
 from kaiwo_gpu_preemption.kinds import kind_of_owner
 from kaiwo_gpu_preemption.policy import own_annotations
 
@@ -28,6 +27,7 @@ LONGEST_CHAIN: Final = 10
 SHORTEST_REFRESH: Final = 30.0
 """Seconds for which the metadata of an owner are kept at least."""
 
+_LONGEST_TEXT: Final = 4096
 _PER_SECOND: Final = 20.0  # reads of metadata per second at most, for owners that are known already
 
 
@@ -82,11 +82,13 @@ class Root:
         owner: the root.
         chain: ``Pod/w-0 -> Job/train``.
         unreadable: an owner above it that cannot be read, in words; empty where there is none.
+        uids: of all objects of the chain.
     """
 
     owner: OwnerMetadata
     chain: str
     unreadable: str = ""
+    uids: frozenset[str] = frozenset()
 
 
 class NoRoot(Exception):
@@ -141,49 +143,37 @@ class OwnerReader:
     clock: Callable[[], float]
     _kept: dict[tuple[str, str, str, str], _Kept] = field(default_factory=dict)
 
-    async def root(self, pod: CachedObject) -> Root:
-        """The root owner of a pod.
+    async def root(self, start: CachedObject) -> Root:
+        """The root owner of a pod, or of another object with owners.
 
         Raises:
             NoRoot: there is none.
             EngineError: an owner cannot be read now.
         """
-        controller = pod.controller
-        current = OwnerMetadata(
-            POD, pod.namespace, pod.name, pod.uid, pod.resource_version, {},
-            OwnerRef(controller.api_version, controller.kind, controller.name, controller.uid)
-            if controller is not None
-            else None,
-            pod.deleted is not None,
-        )  # fmt: skip
-        if current.owner is None:
-            annotations = own_annotations(pod.annotations)
-            owner = OwnerMetadata(
-                POD, pod.namespace, pod.name, pod.uid, pod.resource_version, annotations, None,
-                current.deleting,
-            )  # fmt: skip
-            return Root(owner, str(owner))
+        current = _cached_metadata(start)
         chain, seen = [str(current)], {current.uid}
-        reference: OwnerRef | None = current.owner
-        while reference is not None:
-            if reference.uid in seen or len(chain) >= LONGEST_CHAIN:
-                raise NoRoot(f"owners of pod {pod.namespace}/{pod.name} lead back to {reference}")
-            seen.add(reference.uid)
-            resource = kind_of_owner(reference.api_version, reference.kind)
-            if resource is None:
-                return self._ends(current, chain, f"its owner {reference} is of a kind that is not known")
-            known = await self._read(resource, pod.namespace, reference)
+        unreadable = ""
+        while (reference := current.owner) is not None:
+            if reference.uid in seen:
+                raise NoRoot(f"owners of {_named(start)} lead back to {reference}")
+            if len(chain) >= LONGEST_CHAIN:
+                raise NoRoot(f"{_named(start)} has more than {LONGEST_CHAIN - 1} owners, one above the other")
+            known = await self._owner(start.namespace, reference)
+            if known.problem:
+                unreadable = known.problem
+                break
             if known.metadata is None:
-                if known.problem:
-                    return self._ends(current, chain, known.problem)
                 raise NoRoot(f"{reference}, the owner of {current}, is gone")
+            seen.add(reference.uid)
             current = known.metadata
             chain.append(str(current))
-            reference = current.owner
-        return Root(current, _chain(chain))
+        return Root(current, " -> ".join(chain)[:_LONGEST_TEXT], unreadable, frozenset(seen))
 
-    def _ends(self, current: OwnerMetadata, chain: list[str], why: str) -> Root:
-        return Root(current, _chain(chain), why)
+    async def _owner(self, namespace: str, reference: OwnerRef) -> _Kept:
+        resource = kind_of_owner(reference.api_version, reference.kind)
+        if resource is None:
+            return _Kept(None, 0.0, 0.0, f"its owner {reference} is of a kind that is not known")
+        return await self._read(resource, namespace, reference)
 
     async def fresh(self, resource: Resource, namespace: str, name: str, uid: str) -> OwnerMetadata | None:
         """The metadata of an owner as they are now; None where it is gone or another one.
@@ -245,5 +235,17 @@ class OwnerReader:
         return self._kept[key]
 
 
-def _chain(names: list[str]) -> str:
-    return " -> ".join(names)[:4096]
+def _named(start: CachedObject) -> str:
+    """``pod team/w-0``."""
+    return f"{start.resource.kind.lower()} {start.namespace}/{start.name}"
+
+
+def _cached_metadata(start: CachedObject) -> OwnerMetadata:
+    """What is known of the first object of a chain; only a root needs its annotations."""
+    owner = start.controller
+    return OwnerMetadata(
+        start.resource, start.namespace, start.name, start.uid, start.resource_version,
+        own_annotations(start.annotations) if owner is None else {},
+        OwnerRef(owner.api_version, owner.kind, owner.name, owner.uid) if owner is not None else None,
+        start.deleted is not None,
+    )  # fmt: skip

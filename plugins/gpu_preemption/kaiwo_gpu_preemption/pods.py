@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from kaiwo.plugin.kit.cache import Projection
 from kaiwo.plugin.kit.json_access import lenient_map, lenient_maps, lenient_text
@@ -53,6 +53,7 @@ class GpuPodFacts:
         started: when the last of its containers started; None while one has not.
         lacks: the resource key that it waits for, empty where it waits for something else or nothing.
         since: since when.
+        gated: a queue holds it.
         place: ``nodeSelector``, ``affinity`` and ``tolerations`` of a pod without a node.
     """
 
@@ -66,12 +67,39 @@ class GpuPodFacts:
     started: datetime | None = None
     lacks: str = ""
     since: datetime | None = None
+    gated: bool = False
     place: Object | None = None
 
     @property
     def count(self) -> int:
         """All its GPUs."""
         return sum(self.gpus.values())
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingPods:
+    """Pods that ask alike for GPUs and have none.
+
+    Attributes:
+        key: the resource key.
+        count: how many pods.
+        gpus: GPUs of each.
+        since: since when they wait.
+        place: where they may run, see `place_of`.
+        cause: ``quota`` where a queue holds them, ``nodes`` where they find no node.
+    """
+
+    key: str
+    count: int
+    gpus: int
+    since: datetime
+    place: Object
+    cause: Literal["quota", "nodes"]
+
+
+def place_of(spec: Mapping[str, Any]) -> Object:
+    """What a pod's spec says of the nodes that it may run on."""
+    return {name: spec[name] for name in ("nodeSelector", "affinity", "tolerations") if name in spec}
 
 
 def requested_gpus(spec: Mapping[str, Any], patterns: Sequence[str]) -> dict[str, int]:
@@ -108,8 +136,8 @@ def pod_facts(pod: Object, patterns: Sequence[str]) -> GpuPodFacts | None:
         return None
     phase, node = status.get("phase"), lenient_text(spec.get("nodeName"))
     over = phase in _OVER
+    gated = any(gate.get("name") == QUEUE_GATE for gate in lenient_maps(spec.get("schedulingGates")))
     lacks, since = ("", None) if node or over else _lacks(spec, status, gpus)
-    place: Object = {name: spec[name] for name in ("nodeSelector", "affinity", "tolerations") if name in spec}
     return GpuPodFacts(
         lenient_text(metadata.get("namespace")),
         lenient_text(metadata.get("name")),
@@ -121,7 +149,8 @@ def pod_facts(pod: Object, patterns: Sequence[str]) -> GpuPodFacts | None:
         started=_started(status),
         lacks=lacks,
         since=since,
-        place=place if lacks else None,
+        gated=gated,
+        place=place_of(spec) if lacks else None,
     )
 
 

@@ -12,9 +12,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from kaiwo.plugin.kit.api_errors import Conflict, EngineError, Forbidden, NotFound
+from kaiwo.plugin.kit.controllers import is_allowed
 from kaiwo.plugin.kit.endings import Beneficiary, EndingDecision, EndingRecord, EndingVictim, ForeignVictim
 from kaiwo.plugin.kit.json_access import lenient_map
-from kaiwo.plugin.kit.kinds import Resource
 from kaiwo.plugin.kit.values import format_time
 from kaiwo.plugin.kit.workload import Condition
 from kaiwo_gpu_preemption.assessment import PERMITTED
@@ -26,16 +26,13 @@ if TYPE_CHECKING:
 
     from kaiwo.plugin.kit.cache import CachedObject
     from kaiwo.plugin.kit.controllers import Manager
-    from kaiwo.plugin.kit.kinds import Object
+    from kaiwo.plugin.kit.kinds import Object, Resource
     from kaiwo_gpu_preemption.dependencies import Dependencies
     from kaiwo_gpu_preemption.owners import OwnerMetadata
     from kaiwo_gpu_preemption.tracked import Tracked
 
 _log = logging.getLogger(__name__)
 
-_REVIEW: Final = Resource(
-    "authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False
-)
 _ASKED_FOR: Final = 60.0  # seconds for which the answer about a right is kept
 _LOW, _GONE = "GpuIdle", "gone"
 
@@ -70,17 +67,7 @@ class DeletionRights:
         known = self._known.get(key)
         if known is not None and self._clock() - known.at < _ASKED_FOR:
             return known.allowed
-        wanted = {
-            "verb": "delete", "group": resource.group, "resource": resource.plural, "namespace": namespace
-        }  # fmt: skip
-        review = {
-            "apiVersion": _REVIEW.api_version,
-            "kind": _REVIEW.kind,
-            "metadata": {},
-            "spec": {"resourceAttributes": wanted},
-        }
-        answer = await self._client.create(_REVIEW, review)
-        allowed = lenient_map(answer.get("status")).get("allowed") is True
+        allowed = await is_allowed(self._client, "delete", resource, namespace)
         self._known[key] = _Right(allowed, self._clock())
         return allowed
 

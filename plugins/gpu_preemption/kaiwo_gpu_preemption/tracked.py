@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from kaiwo.plugin.kit.workload import Condition
     from kaiwo_gpu_preemption.assessment import Assessment, Timing
     from kaiwo_gpu_preemption.owners import OwnerMetadata, Root
-    from kaiwo_gpu_preemption.pods import GpuPodFacts
+    from kaiwo_gpu_preemption.pods import GpuPodFacts, WaitingPods
     from kaiwo_gpu_preemption.policy import TrackingPolicy
     from kaiwo_gpu_preemption.utilization import WorkloadUtilization
 
@@ -40,7 +41,8 @@ class Tracked:
         policy: what holds for it.
         pods: its pods with GPUs that have not ended.
         entry: its GpuWorkload, None while there is none.
-        held: the resource key of which a queue gives it no quota, empty where none does.
+        queued: pods that it has not yet, because a queue holds them for lack of GPU quota.
+        owner_uids: uids of all owners of its pods, and of the pods.
         use: of the last scrape.
         assessment: what its status is to say.
         timing: when it is given notice, and ended.
@@ -52,7 +54,8 @@ class Tracked:
     policy: TrackingPolicy
     pods: list[GpuPodFacts] = field(default_factory=list)
     entry: CachedObject | None = None
-    held: str = ""
+    queued: list[WaitingPods] = field(default_factory=list)
+    owner_uids: set[str] = field(default_factory=set)
     use: WorkloadUtilization | None = None
     assessment: Assessment | None = None
     timing: Timing | None = None
@@ -76,12 +79,14 @@ class Tracked:
 
     @property
     def gpus(self) -> dict[str, int]:
-        """GPUs that its pods request, by resource key."""
-        total: dict[str, int] = {}
+        """GPUs that its pods request, or are going to, by resource key."""
+        total: Counter[str] = Counter()
         for pod in self.pods:
-            for key, count in pod.gpus.items():
-                total[key] = total.get(key, 0) + count
-        return total
+            total.update(pod.gpus)
+        if not total:
+            for waiting in self.queued:
+                total[waiting.key] += waiting.count * waiting.gpus
+        return dict(total)
 
     @property
     def due_since(self) -> datetime | None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kaiwo.plugin.facts import Blocked
     from kaiwo.plugin.kit.kinds import Object, Resource
     from kaiwo.plugin.kit.workload import Workload
-    from kaiwo.plugin.queue_relief import QueueRelief, ReliefFacts
+    from kaiwo.plugin.queue_relief import QueueRelief, QuotaWait, ReliefFacts
     from kaiwo.plugin.queue_setup import SetupFacts, SetupPlan
     from kaiwo.plugin.queue_usage import QueueUsage, UsageFacts
     from kaiwo.plugin.queues import Admission, QueueAssignment, QueueFacts
@@ -125,6 +125,13 @@ def usage(facts: UsageFacts) -> QueueUsage:
     return read_usage(facts)
 
 
+def waiting(workload: Object) -> QuotaWait | None:
+    """What a Workload waits for."""
+    from kaiwo_kueue.relief import waiting as read_waiting
+
+    return read_waiting(workload)
+
+
 def relief(facts: ReliefFacts) -> Mapping[str, QueueRelief]:
     """What ending other workloads gives to those that wait for quota."""
     from kaiwo_kueue.relief import relief as read_relief
@@ -171,6 +178,7 @@ def kaiwo_queue_systems() -> list[QueueSystem]:
             usage=usage,
             usage_reads=(kinds.WORKLOAD, kinds.LOCAL_QUEUE, kinds.CLUSTER_QUEUE, kinds.COHORT),
             usage_paths=usage_paths,
+            waiting=waiting,
             relief=relief,
             flavors=flavors,
             flavor_reads=(kinds.RESOURCE_FLAVOR,),

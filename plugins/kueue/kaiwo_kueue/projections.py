@@ -11,6 +11,9 @@ WORKLOAD_PROJECTION = Projection(
         ("spec", "podSets", "*", "count"),
         ("spec", "podSets", "*", "template", "spec", "containers", "*", "resources"),
         ("spec", "podSets", "*", "template", "spec", "initContainers", "*", "resources"),
+        ("spec", "podSets", "*", "template", "spec", "nodeSelector"),
+        ("spec", "podSets", "*", "template", "spec", "affinity", "nodeAffinity"),
+        ("spec", "podSets", "*", "template", "spec", "tolerations"),
         ("status", "conditions"),
         ("status", "admissionChecks"),
         ("status", "admission", "clusterQueue"),
@@ -21,7 +24,7 @@ WORKLOAD_PROJECTION = Projection(
         ("status", "reclaimablePods"),
     )
 )
-"""Of a Workload: its admission with the quota that it holds, and the resources that it requests."""
+"""Of a Workload: its admission with the quota that it holds, what it requests and where it may run."""
 
 NAMESPACE_PROJECTION = Projection(keep=(("metadata",),))
 

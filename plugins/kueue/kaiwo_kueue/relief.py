@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kaiwo.plugin.kit.allocation import pod_requests
 from kaiwo.plugin.kit.json_access import lenient_map, lenient_maps, lenient_text, name_of
-from kaiwo.plugin.queue_relief import QueueRelief
+from kaiwo.plugin.kit.values import parse_time
+from kaiwo.plugin.queue_relief import QueueRelief, QuotaPods, QuotaWait
 from kaiwo_kueue.admission import is_over
 from kaiwo_kueue.conversion import to_v1beta2
 from kaiwo_kueue.kinds import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE, RESOURCE_FLAVOR
@@ -24,6 +26,25 @@ if TYPE_CHECKING:
     from kaiwo_kueue.quota_tree import QuotaNode
 
     Amounts = dict[FlavorResource, int]
+
+
+_NO_QUOTA: Final = re.compile(r"insufficient (?:unused )?quota for (\S+) in ")
+
+
+def waiting(workload: Object) -> QuotaWait | None:
+    """What a Workload waits for; None for one that has its quota, is over or is not to run."""
+    conditions = _conditions(workload)
+    if not _is_pending(workload) or is_over(conditions):
+        return None
+    pods = [
+        QuotaPods(_count(pod_set), lenient_map(lenient_map(pod_set.get("template")).get("spec")))
+        for pod_set in lenient_maps(spec_of(workload).get("podSets"))
+    ]
+    reserved = next((item for item in conditions if item.get("type") == "QuotaReserved"), {})
+    message = lenient_text(reserved.get("message"))
+    return QuotaWait(
+        tuple(pods), parse_time(reserved.get("lastTransitionTime")), frozenset(_NO_QUOTA.findall(message))
+    )
 
 
 def relief(facts: ReliefFacts) -> dict[str, QueueRelief]:
@@ -59,7 +80,7 @@ class _Read:
 
 def _relief(request: ReliefRequest, read: _Read) -> QueueRelief | None:
     live = [obj for obj in request.objects if not is_over(_conditions(obj))]
-    pending = [obj for obj in live if not _cluster_queue(obj) and spec_of(obj).get("active") is not False]
+    pending = [obj for obj in live if _is_pending(obj)]
     first = next(iter(pending or live), None)
     if first is None:
         return None
@@ -86,7 +107,8 @@ def _relief(request: ReliefRequest, read: _Read) -> QueueRelief | None:
         flavor = quota.flavor([read.amounts[uid] for uid in ended if uid in members], request.resource)
         return None if flavor is None else read.labels.get(flavor, {})
 
-    return QueueRelief(name, sharing, members, placed, priority(first), created_of(first))
+    strict = spec.get("queueingStrategy") == "StrictFIFO"
+    return QueueRelief(name, sharing, members, placed, priority(first), created_of(first), strict)
 
 
 class _Tree:
@@ -207,6 +229,10 @@ def _conditions(workload: Object) -> list[Object]:
     return lenient_maps(lenient_map(workload.get("status")).get("conditions"))
 
 
+def _is_pending(workload: Object) -> bool:
+    return not _cluster_queue(workload) and spec_of(workload).get("active") is not False
+
+
 def _cluster_queue(workload: Object) -> str:
     """The ClusterQueue of an admission."""
     return lenient_text(lenient_map(lenient_map(workload.get("status")).get("admission")).get("clusterQueue"))
@@ -240,9 +266,13 @@ def _pod_sets(workload: Object) -> list[dict[str, int]]:
     """What each pod set of a pending Workload requests, as Kueue recorded it or as its templates say."""
     sets = []
     for pod_set in lenient_maps(spec_of(workload).get("podSets")):
-        count = pod_set.get("count")
-        pods = count if isinstance(count, int) else 1
+        pods = _count(pod_set)
         spec = lenient_map(lenient_map(pod_set.get("template")).get("spec"))
         requests = {name: amount.nano * pods for name, amount in pod_requests(spec).items()}
         sets.append({name: amount for name, amount in requests.items() if amount})
     return sets
+
+
+def _count(pod_set: Object) -> int:
+    count = pod_set.get("count")
+    return count if isinstance(count, int) else 1

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kaiwo.plugin.queue_relief import QueueRelief, ReliefFacts, ReliefRequest
+from kaiwo.plugin.queue_relief import QueueRelief, QuotaPods, ReliefFacts, ReliefRequest
 from kaiwo_kueue.kinds import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE, RESOURCE_FLAVOR
-from kaiwo_kueue.relief import relief
+from kaiwo_kueue.relief import relief, waiting
 
 if TYPE_CHECKING:
     from kaiwo.engine.resource import Object
@@ -156,3 +156,63 @@ def test_one_that_is_admitted_waits_for_nodes_of_its_flavor() -> None:
     waiting = workload("w", 8, held_in="main", flavor="old")
     found = ask(waiting, [workload("a", 8, held_in="main")], queue("main", 8, 8))
     assert place(found) == place(found, "a") == LABELS["old"]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "strict"),
+    [({}, False), ({"queueingStrategy": "StrictFIFO"}, True)],
+    ids=["default", "strict"],
+)
+def test_a_strict_queue_differs_from_one_that_serves_whoever_fits(strategy: Any, strict: bool) -> None:
+    """In the former nobody gets anything before the first one."""
+    found = ask(workload("w", 8), [], queue("main", 8, 8, **strategy))
+    assert found is not None
+    assert found.strict is strict
+
+
+def reserved(message: str) -> Object:
+    """What Kueue says of a Workload that it has found no quota for."""
+    at = "2026-01-02T03:04:06Z"
+    return {"type": "QuotaReserved", "status": "False", "message": message, "lastTransitionTime": at}
+
+
+@pytest.mark.parametrize(
+    ("message", "lacks"),
+    [
+        (
+            "insufficient unused quota for amd.com/gpu in flavor f, insufficient unused quota for cpu in f",
+            {GPU, "cpu"},
+        ),
+        ("insufficient quota for amd.com/gpu in flavor f, request > maximum capacity (16 > 8)", {GPU}),
+        ("The workload is not admitted yet", set()),
+    ],
+)
+def test_one_that_waits_says_for_what_and_since_when(message: str, lacks: set[str]) -> None:
+    """Its pods with what they request, and the resources that Kueue names."""
+    asked = workload("w", 8, conditions=[reserved(message)])
+    found = waiting(asked)
+    assert found is not None
+    assert found.pods == (QuotaPods(1, asked["spec"]["podSets"][0]["template"]["spec"]),)
+    assert found.since is not None
+    assert found.since.isoformat() == "2026-01-02T03:04:06+00:00"
+    assert found.lacks == lacks
+
+
+def test_one_that_kueue_has_not_considered_waits_since_no_known_moment() -> None:
+    """Whether there is quota for it is not known."""
+    found = waiting(workload("w", 8))
+    assert found is not None
+    assert (found.since, found.lacks) == (None, frozenset())
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        pytest.param(workload("w", 8, held_in="main"), id="it has its quota"),
+        pytest.param(workload("w", 8, conditions=[{"type": "Finished", "status": "True"}]), id="it is over"),
+        pytest.param({**workload("w", 8), "spec": {"active": False}}, id="it is not to run"),
+    ],
+)
+def test_one_that_does_not_wait(given: Object) -> None:
+    """Ending others has no meaning for it."""
+    assert waiting(given) is None

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -14,6 +14,9 @@ from kaiwo import testing
 from kaiwo.api.schema import structural
 from kaiwo.plugin.kit.fields import TargetPath
 from kaiwo_storage_s3_gcs_azure_git_hf import fields, items, plugin
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SECRET = {"secretName": "creds", "secretKey": "key"}
 FILE = {"path": "models/a.bin", "targetPath": "a.bin"}
@@ -127,6 +130,18 @@ def test_the_plugin_loads_without_what_only_the_download_container_has() -> None
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_download_program_loads_no_yaml_parser_for_the_operators_json(tmp_path: Path) -> None:
+    """Its start is a good part of a short download, and the operator writes JSON."""
+    config = tmp_path / "config.yaml"
+    config.write_text('{"version": 1, "items": {}}')
+    code = (
+        "import sys; from kaiwo_storage_s3_gcs_azure_git_hf.download import main; "
+        f"main.read_config({str(config)!r}); print('yaml' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
 
 
 def test_a_commit_is_ignored_when_a_branch_is_given() -> None:

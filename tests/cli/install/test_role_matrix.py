@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from kaiwo.engine.access_review import is_allowed
 from kaiwo.engine.client import Client
 from kaiwo.engine.credentials import load
 from kaiwo.engine.errors import Forbidden
@@ -24,9 +25,6 @@ pytestmark = pytest.mark.cluster
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 RBAC = "rbac.authorization.k8s.io"
-REVIEW = Resource(
-    "authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False
-)
 RULES = Resource(
     "authorization.k8s.io", "v1", "SelfSubjectRulesReview", "selfsubjectrulesreviews", namespaced=False
 )
@@ -201,14 +199,8 @@ async def dangers(control_plane: Any, user: str, namespace: str) -> set[str]:
         async def asked(place: str, verb: str) -> str:
             name, _, subresource = place.partition("/")
             plural, _, group = name.partition(".")
-            what = {"verb": verb, "group": group, "resource": plural, "subresource": subresource}
-            review = {
-                "apiVersion": REVIEW.api_version,
-                "kind": REVIEW.kind,
-                "metadata": {},
-                "spec": {"resourceAttributes": {**what, "namespace": namespace}},
-            }
-            allowed = (await client.create(REVIEW, review))["status"]["allowed"]
+            kind = Resource(group, "v1", plural, plural)
+            allowed = await is_allowed(client, verb, kind, namespace, subresource)
             return f"{place} {verb}" if allowed else ""
 
         answers = await asyncio.gather(*(asked(place, verb) for place in DANGEROUS for verb in VERBS))

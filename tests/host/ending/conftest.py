@@ -24,6 +24,7 @@ from kaiwo.engine.writer import Written
 from kaiwo.host.cluster_facts import NODE_PROJECTION, ClusterFacts
 from kaiwo.host.ending.endings import Endings
 from kaiwo.host.ending.preemption import Preemption
+from kaiwo.host.ending.quota_reliefs import QuotaReliefs
 from kaiwo.host.workload.ownership import PodOwners
 from kaiwo.host.workload.watches import POD_PROJECTION
 from kaiwo.testing import node, plugins
@@ -174,11 +175,16 @@ class World:
             given = (projections[kind],) if kind in projections else ()
             cache.register(kind, *given)
         self.cluster = ClusterFacts(cache, REGISTRY.vendors, lambda: self.config)
+        self.quota_reliefs = QuotaReliefs(
+            self.server,  # type: ignore[arg-type]  # what it needs of a manager
+            REGISTRY.queue, lambda _: True,
+        )  # fmt: skip
         self.preemption = Preemption(
             self.server,  # type: ignore[arg-type]  # what it needs of a manager
-            REGISTRY, self.server.endings,
+            self.quota_reliefs,
+            self.server.endings,
             cluster=self.cluster, owners=PodOwners(cache, REGISTRY), config=lambda: self.config,
-            served=lambda _: True, now=lambda: NOW + timedelta(seconds=self.server.seconds),
+            now=lambda: NOW + timedelta(seconds=self.server.seconds),
         )  # fmt: skip
         for store in cache.stores():
             store.replace([], "1")

@@ -208,8 +208,8 @@ def _explain(display: Display, environment: DemoEnvironment, scenario: Scenario)
     """What `kaiwo why` says of the workloads in trouble, by name."""
     names = [workload.name for workload in scenario.workloads if workload.in_trouble]
     command = f"kaiwo why, for {len(names)} workloads in trouble"
-    with display.step(command, command):
-        return {name: environment.explain(name) for name in names}
+    with display.step(command, command), ThreadPoolExecutor() as pool:
+        return dict(zip(names, pool.map(environment.explain, names), strict=True))
 
 
 def _stop() -> int:

@@ -15,7 +15,6 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import yaml
 from pydantic import ValidationError
 
 from kaiwo.plugin.kit.downloads import DownloadConfig, first_error
@@ -53,18 +52,28 @@ def read_config(path: str) -> DownloadConfig:
         return DownloadConfig.parse(document if isinstance(document, dict) else {})
     except OSError as error:
         raise ConfigError(path, f"cannot read file: {error.strerror}", "check the path") from None
-    except (yaml.YAMLError, UnicodeDecodeError):
-        raise ConfigError(path, "invalid YAML", "check the file") from None
     except ValidationError as error:
         raise ConfigError(path, first_error(error), "correct the file") from None
+    except ValueError:
+        raise ConfigError(path, "invalid YAML", "check the file") from None
 
 
 def _parse_document(text: str) -> object:
-    """Parse YAML, or JSON, which has escapes that the YAML parser does not know."""
+    """Parse YAML, or the operator's JSON, which has escapes that the YAML parser does not know.
+
+    Raises:
+        ValueError: it is neither.
+    """
     if text.lstrip().startswith("{"):
         with contextlib.suppress(ValueError):
             return json.loads(text)
-    return yaml.safe_load(text)
+    # Loading it takes as long as starting the interpreter.
+    import yaml
+
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from None
 
 
 def _print_out(line: str) -> None:

@@ -5,19 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import shutil
-import subprocess
-import sys
-import tarfile
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
+from campaign.earlier import REPOSITORY, Version, install
+from campaign.violation import NotRunError
 from kaiwo.engine import credentials
 from kaiwo.engine.client import Client
 from kaiwo.engine.resource import Resource
@@ -25,16 +21,12 @@ from kaiwo.testing.fault_proxy import FaultProxy
 from kaiwo.testing.operator import OperatorProcess
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Iterator, Sequence
 
     from kaiwo.engine.resource import Object
     from kaiwo_sandbox.sandbox import Sandbox
 
-REPOSITORY = Path(__file__).parents[4]
-FROM = Path(__file__).with_name("FROM")
 FROM_VARIABLE = "KAIWO_UPGRADE_FROM"
-PARTS = ("kaiwo", "plugins", "pyproject.toml", "README.md", "LICENSE")
-_MAIN = "import sys; sys.argv[0] = 'kaiwo'; from kaiwo.cli.main import main; main()"
 _MOST_SECONDS = 420  # of one test here: two versions, all backends, twice the way of an installation
 
 _log = logging.getLogger(__name__)
@@ -47,84 +39,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(_MOST_SECONDS))
 
 
-@dataclass(frozen=True)
-class Version:
-    """One version of Kaiwo, which runs as a program of its own.
-
-    Attributes:
-        name: for messages.
-        env: environment variables by which Python finds its code.
-    """
-
-    name: str
-    env: Mapping[str, str] = field(default_factory=dict)
-
-    def kaiwo(self, *args: str, kubeconfig: Path) -> str:
-        """Run its command line; what it prints."""
-        return self.python(_MAIN, *args, KUBECONFIG=str(kubeconfig))
-
-    def python(self, code: str, *args: str, **env: str) -> str:
-        """Run a program with its code; what it prints."""
-        done = subprocess.run(
-            [sys.executable, "-c", code, *args],
-            env={**os.environ, **self.env, **env}, capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        assert done.returncode == 0, f"{args} of {self.name}: {done.stderr}"
-        return done.stdout
-
-
-def git(*args: str) -> bytes:
-    """Run git in the repository; what it prints.
-
-    Raises:
-        subprocess.CalledProcessError: git failed.
-    """
-    program = shutil.which("git") or "git"
-    return subprocess.run([program, "-C", str(REPOSITORY), *args], capture_output=True, check=True).stdout
-
-
-def source_of(commit: str, directory: Path) -> None:
-    """Unpack the code of a commit; a shallow clone fetches it from its origin first."""
-    try:
-        archive = git("archive", commit, *PARTS)
-    except subprocess.CalledProcessError:
-        try:
-            git("fetch", "--quiet", "--depth", "1", "origin", commit)
-            archive = git("archive", commit, *PARTS)
-        except subprocess.CalledProcessError as error:
-            pytest.fail(
-                f"the version to upgrade from is not in this clone, and its origin does not give it: "
-                f"{error.stderr.decode().strip()}; run git fetch origin {commit}"
-            )
-    with tarfile.open(fileobj=BytesIO(archive)) as packed:
-        packed.extractall(directory, filter="data")
-
-
 @pytest.fixture(scope="session")
 def earlier(tmp_path_factory: pytest.TempPathFactory) -> Version:
-    """The version before this one: the commit in the file FROM, or the one that KAIWO_UPGRADE_FROM names.
-
-    It is installed in a folder of its own that comes before this version's on Python's path, so that
-    modules, entry points and versions are its own; the libraries are those of this version.
-    """
-    if not (REPOSITORY / ".git").exists():
-        pytest.skip("not a clone: there is no earlier version")
-    commit = os.environ.get(FROM_VARIABLE) or FROM.read_text(encoding="utf-8").strip()
-    directory = tmp_path_factory.mktemp("earlier")
-    source, installed = directory / "source", directory / "installed"
-    source_of(commit, source)
-    projects = [source, *sorted(path.parent for path in source.glob("plugins/*/pyproject.toml"))]
-    subprocess.run(
-        [
-            *(sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"),
-            *("--no-index", "--target", str(installed), *map(str, projects)),
-        ],
-        check=True,
-    )
-    # Without PYTHONSAFEPATH the working directory, which may be this version's, comes first.
-    version = Version(f"commit {commit[:12]}", {"PYTHONPATH": str(installed), "PYTHONSAFEPATH": "1"})
-    assert version.python("import kaiwo; print(kaiwo.__path__[0])").strip() == str(installed / "kaiwo")
-    return version
+    """The version before this one: the commit in the file FROM, or the one that KAIWO_UPGRADE_FROM names."""
+    try:
+        return install(os.environ.get(FROM_VARIABLE, ""), tmp_path_factory.mktemp("earlier"))
+    except NotRunError as error:
+        if (REPOSITORY / ".git").exists():
+            pytest.fail(str(error))
+        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="session")

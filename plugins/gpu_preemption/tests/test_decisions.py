@@ -1,0 +1,230 @@
+"""For whom a decision is taken, in which order, and what is said of those that get none."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kaiwo.plugin.kit.api_errors import EngineError
+from kaiwo.plugin.kit.cache import Cache
+from kaiwo.plugin.kit.endings import EndingAnswer, EndingDecision
+from kaiwo.plugin.kit.kinds import JOB, NODE
+from kaiwo.plugin.queue_relief import QueueRelief
+from kaiwo.testing import node
+from kaiwo.testing.builders import NOW
+from kaiwo_gpu_amd.plugin import kaiwo_gpu_vendors
+from kaiwo_gpu_preemption.assessment import Assessment, Timing
+from kaiwo_gpu_preemption.decisions import MOST_WAITING, Decisions
+from kaiwo_gpu_preemption.dependencies import Dependencies
+from kaiwo_gpu_preemption.owners import OwnerMetadata, Root
+from kaiwo_gpu_preemption.pods import GpuPodFacts, WaitingPods
+from kaiwo_gpu_preemption.policy import TrackingPolicy
+from kaiwo_gpu_preemption.quota_pressure import QuotaPressure
+from kaiwo_gpu_preemption.taking import Taking
+from kaiwo_gpu_preemption.tracked import Tracked
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kaiwo.plugin.kit.kinds import Object
+
+KEY = "amd.com/gpu"
+
+
+@dataclass
+class Queue:
+    """A queue in which every workload waits for the GPUs of one idle workload.
+
+    Attributes:
+        order: names of those that wait, the first one first; those that are not tracked, too.
+        fails: whether asking it fails.
+        changed: names of those that have changed meanwhile.
+        kinds: none is watched here.
+        synced: whether all is known.
+    """
+
+    order: tuple[str, ...] = ()
+    fails: bool = False
+    changed: tuple[str, ...] = ()
+    kinds: tuple[Any, ...] = ()
+    synced: bool = True
+
+    def all(self) -> list[Any]:
+        """The objects of all that wait."""
+        return [self._object(name) for name in self.order]
+
+    def objects(self, _: str, owners: set[str]) -> list[Any]:
+        """The object of a workload."""
+        return [self._object(name) for name in self.order if f"uid-{name}" in owners]
+
+    def _object(self, name: str) -> Any:
+        return SimpleNamespace(uid=f"queued-{name}", name=name, readable=lambda: {"name": name})
+
+    def reliefs(self, waiting: Mapping[str, Any], held: Mapping[str, Any]) -> dict[str, QueueRelief]:
+        """Anybody gets quota when one of those has ended."""
+        if self.fails:
+            raise TimeoutError
+        found = {}
+        for uid, request in waiting.items():
+            for obj in request.objects:
+                at = NOW + timedelta(seconds=self.order.index(obj["name"]))
+                found[uid] = QueueRelief(
+                    "q", frozenset({"q"}), frozenset(held), lambda ended: {} if ended else None, 0, at
+                )
+        return found
+
+    async def unchanged(self, entries: list[Any]) -> bool:
+        """Whether none of them has changed."""
+        if self.fails:
+            raise EngineError
+        return not {entry.name for entry in entries} & set(self.changed)
+
+
+@dataclass
+class Room:
+    """Takes decisions.
+
+    Attributes:
+        under_way: what is being carried out.
+        taken: decisions so far.
+    """
+
+    under_way: dict[str, Any] = field(default_factory=dict)
+    taken: list[EndingDecision] = field(default_factory=list)
+
+    async def decide(self, decision: EndingDecision) -> EndingAnswer:
+        """Take it."""
+        self.taken.append(decision)
+        return EndingAnswer(decision.victims)
+
+    @property
+    def said(self) -> list[tuple[str, list[str]]]:
+        """For whom who is ended."""
+        return [
+            (one.beneficiary.name if one.beneficiary else "", [victim.name for victim in one.victims])
+            for one in self.taken
+        ]
+
+
+def tracked(name: str, phase: Any, *pods: GpuPodFacts) -> Tracked:
+    """A plain Job with its GpuWorkload."""
+    owner = OwnerMetadata(JOB, "team", name, f"uid-{name}", "1", {}, None)
+    one = Tracked(Root(owner, f"Job/{name}"), TrackingPolicy(), list(pods), owner_uids={owner.uid})
+    one.entry = SimpleNamespace(readable_part=lambda *_: {})  # type: ignore[assignment]  # all that is read
+    one.assessment = Assessment(
+        phase, NOW - timedelta(hours=1) if phase == "Idle" else None, (), current=True
+    )
+    return one
+
+
+def idle(name: str = "idle") -> Tracked:
+    """A workload with two idle GPUs that may be taken back."""
+    pod = GpuPodFacts("team", f"{name}-0", f"uid-{name}-0", {KEY: 2}, "n0", over=False, running=True)
+    one = tracked(name, "Idle", pod)
+    one.timing = Timing(due=True, since=NOW - timedelta(hours=1))
+    return one
+
+
+def queued(name: str, minutes: float = 5) -> Tracked:
+    """A workload that the queue holds."""
+    one = tracked(name, "PendingGpu")
+    one.queued = [WaitingPods(KEY, 1, 2, NOW - timedelta(minutes=minutes), {}, "quota")]
+    return one
+
+
+def decide(queue: Queue, room: Room, *found: Tracked) -> dict[str, tuple[str, str]]:
+    """Look for decisions once; what is said of each workload."""
+
+    async def allowed(*_: Any) -> Object:
+        return {"status": {"allowed": True}}
+
+    cache = Cache()
+    store = cache.register(NODE)
+    store.replace([store.decode(encoded(node("n0", gpus={KEY: 2})))], "1")
+    manager: Any = SimpleNamespace(
+        cache=cache, client=SimpleNamespace(create=allowed), event_recorder=SimpleNamespace()
+    )
+    host: Any = SimpleNamespace(manager=manager, vendors=tuple(kaiwo_gpu_vendors()), namespaces=())
+    endings: Any = room
+    dependencies = Dependencies(
+        manager, endings, SimpleNamespace(), lambda _: TrackingPolicy(),  # type: ignore[arg-type]  # not asked
+        clock=lambda: 0.0, now=lambda: NOW,
+    )  # fmt: skip
+    service: Any = queue
+    decisions = Decisions(
+        host, Taking(dependencies), lambda: [pod for one in found for pod in one.pods], (KEY,),
+        QuotaPressure(service, service), clock=lambda: 0.0, now=lambda: NOW,
+    )  # fmt: skip
+    asyncio.run(decisions.decide(list(found)))
+    return {
+        one.owner.name: (condition.status, condition.reason) for one in found for condition in one.conditions
+    }
+
+
+def encoded(obj: Object) -> bytes:
+    """An object as the API server sends it."""
+    import json
+
+    return json.dumps({**obj, "metadata": {"uid": "u", "resourceVersion": "1", **obj["metadata"]}}).encode()
+
+
+def test_one_decision_is_taken_for_the_one_that_the_queue_serves_first() -> None:
+    """Not for the one that has waited the longest, if it is behind in the queue."""
+    room = Room()
+    said = decide(Queue(("first", "second")), room, idle(), queued("second", 9), queued("first"))
+    assert room.said == [("first", ["idle"])]
+    assert said["first"] == ("True", "VictimsChosen")
+    assert said["second"] == ("False", "OthersFirst")
+
+
+def test_nobody_ends_if_one_that_is_not_tracked_would_get_the_quota() -> None:
+    """It is before the tracked one in the queue."""
+    room = Room()
+    said = decide(Queue(("untracked", "mine")), room, idle(), queued("mine"))
+    assert room.said == []
+    assert said == {"mine": ("False", "OthersFirst")}
+    assert decide(Queue(("mine", "untracked")), room, idle(), queued("mine"))["mine"][0] == "True"
+
+
+@pytest.mark.parametrize("queue", [Queue(), Queue(("mine",), fails=True), Queue(("mine",), synced=False)])
+def test_nobody_ends_while_nothing_is_known_of_the_queue(queue: Queue) -> None:
+    """It is stopped, its plugin fails, or not all has been read."""
+    room = Room()
+    assert decide(queue, room, idle(), queued("mine")) == {"mine": ("False", "QueueHolds")}
+    assert room.said == []
+
+
+def test_nobody_ends_for_one_that_was_admitted_meanwhile() -> None:
+    """The API server has another state of it than the cache."""
+    room = Room()
+    decide(Queue(("mine",), changed=("mine",)), room, idle(), queued("mine"))
+    assert room.said == []
+
+
+def test_one_decision_at_a_time() -> None:
+    """The one before is still being carried out, whichever rule it was."""
+    room = Room(under_way={"uid": SimpleNamespace(beneficiary="somebody")})
+    decide(Queue(("mine",)), room, idle(), queued("mine"))
+    assert room.said == []
+
+
+def test_without_idle_gpus_the_cause_is_said() -> None:
+    """Also of one that waits for a node."""
+    waiting = GpuPodFacts(
+        "team", "w-0", "uid-w-0", {KEY: 2}, "", over=False, running=False, lacks=KEY, since=NOW, place={}
+    )
+    said = decide(Queue(("mine",)), Room(), queued("mine"), tracked("other", "PendingGpu", waiting))
+    assert said == {"mine": ("False", "NoCandidates"), "other": ("False", "NoCandidates")}
+
+
+def test_a_pass_considers_those_that_have_waited_the_longest() -> None:
+    """A pass takes no longer, however many wait."""
+    names = [f"w{number:03}" for number in range(MOST_WAITING + 5)]
+    found = [queued(name, minutes=1000 - at) for at, name in enumerate(names)]
+    said = decide(Queue(tuple(names)), Room(), *found)
+    assert sorted(said) == names[:MOST_WAITING]
