@@ -14,7 +14,7 @@ from kaiwo.engine.errors import EngineError, NotLeading
 from kaiwo.engine.logging import SUBJECT
 from kaiwo.engine.store import CacheEvent
 from kaiwo.engine.turns import SLICE
-from kaiwo.engine.workqueue import DELAYED, LOW, NORMAL, Key, WorkQueue
+from kaiwo.engine.workqueue import LOW, Key, WorkQueue
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
@@ -43,8 +43,7 @@ class Watch:
         namespaces: the only namespaces of interest, empty for all.
         label_selector: which objects are of interest, None for all.
         delay: seconds between a change and its reconciliation, so that changes which come together are
-            reconciled together; then after those of changes without a delay. Infinity for a change that needs
-            none. None reconciles each change at once.
+            reconciled together; infinity for a change that needs none. None reconciles each change at once.
         required: whether the controller does not start before it may list the kind. One that starts without
             must ask `Manager.unreadable`: nothing is known of these kinds.
         own_writes: whether a write by the reconciliation of a key is a change that concerns this key. False
@@ -142,7 +141,7 @@ class Controller:
             if keys:
                 delay = watch.delay(event) if watch.delay is not None else 0.0
                 for key in keys if delay < math.inf else ():
-                    self.queue.add_after(key, delay, DELAYED if delay else NORMAL)
+                    self.queue.add_after(key, delay)
 
         return handle
 

@@ -13,9 +13,6 @@ from kaiwo.engine.lanes import Lanes
 NORMAL = 0
 """Priority of what changes."""
 
-DELAYED = -10
-"""Priority of a change that was delayed, because nobody waits for it."""
-
 LOW = -100
 """Priority of what was there when a controller started; controller-runtime's value."""
 

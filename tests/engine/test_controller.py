@@ -189,32 +189,6 @@ async def test_delayed_changes_are_reconciled_together_and_urgent_ones_at_once()
         assert await asyncio.wait_for(reconciled.get(), 5) - began < 0.4
 
 
-async def test_changes_that_somebody_waits_for_go_before_delayed_ones() -> None:
-    """While a namespace has no free worker, the order is that of urgency and not that of arrival."""
-    reconciled: list[str] = []
-    free = asyncio.Event()
-
-    async def reconcile(key: Key) -> None:
-        await free.wait()
-        reconciled.append(key.name)
-
-    def delay(event: CacheEvent) -> float:
-        return 0.01 if event.latest.name == "calm" else 0.0
-
-    controller = Controller("test", [], reconcile, workers=1)
-    handle = controller.handler(Watch(CONFIG_MAP, by_name, delay=delay))
-    cache = stocked("first", "calm", "alarm")
-    async with running(controller), asyncio.timeout(60):
-        for waiting, name in enumerate(("first", "calm", "alarm")):
-            handle(CacheEvent("ADDED", CONFIG_MAP, None, cache.get(CONFIG_MAP, "ns", name)))
-            while len(controller.queue) < waiting or not controller.queue.active:
-                await asyncio.sleep(0)
-        free.set()
-        while len(reconciled) < 3:
-            await asyncio.sleep(0)
-    assert reconciled == ["first", "alarm", "calm"]
-
-
 @pytest.mark.parametrize("own_writes", [True, False])
 async def test_the_answer_to_a_write_concerns_its_own_reconciliation_only_where_wanted(
     *, own_writes: bool
