@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 
 FORMS: Final = ("text", "server")
 METRIC: Final = "gpu_gfx_activity"
+HOME: Final = "team"
+"""Namespace of the pods."""
+
+_AT_HOME: Final = re.compile(rf'(namespace=\\*"){HOME}(?=\\*")')
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +40,7 @@ class Sample:
     pod: str
     gpu: int = 0
     value: str = "0"
-    namespace: str = "team"
+    namespace: str = HOME
     age: float | None = None
 
 
@@ -50,6 +55,7 @@ class Feed:
         samples: what it says.
         more: further lines of the text.
         frozen: whether a server answers with the result of an earlier query.
+        namespace: that text has in place of `HOME`.
     """
 
     exporter: Exporter
@@ -58,6 +64,7 @@ class Feed:
     samples: list[Sample] = field(default_factory=list)
     more: str = ""
     frozen: float | None = None
+    namespace: str = HOME
 
     def attach(self) -> None:
         """Answer with what is said now."""
@@ -87,7 +94,7 @@ class Feed:
             labels = ",".join(f'{name}="{value}"' for name, value in _labels(one).items())
             at = "" if one.age is None else f" {int((now - one.age) * 1000)}"
             found.append(f'{METRIC}{{{labels},gpu_uuid="u{one.gpu}"}} {one.value}{at}\n')
-        return "".join(found) + self.more
+        return _AT_HOME.sub(rf"\g<1>{self.namespace}", "".join(found) + self.more)
 
 
 def _labels(one: Sample) -> dict[str, str]:

@@ -24,10 +24,13 @@ from kaiwo.testing.builders import NOW, job, node
 from kaiwo.testing.observed import observation
 from kaiwo.workload.gpus.nodes import node_fact
 from kaiwo.workload.model import Facts, Registry
+from kaiwo.workload.namespace_defaults import values_in_use
 from kaiwo.workload.plan import plan_object
 from kaiwo.workload.plugin_calls import findings
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kaiwo.engine.resource import Object
     from kaiwo.plugin.registry import Plugins
 
@@ -40,9 +43,14 @@ _HEARD: Final = 2.0
 _BYSTANDER: Final = job("bystander", gpus=1, entrypoint="python train.py", user="jane")
 
 
-def _plan(workload: Object, registry: Registry) -> dict[str, Any]:
+def _plan(workload: Object, registry: Registry, faulty: Sequence[str] = ()) -> dict[str, Any]:
+    """What a workload comes to in a namespace with defaults of the kinds of some plugins."""
     nodes = (node_fact(node(gpus={"amd.com/gpu": 8}), registry.vendors),)
-    planned = plan_object(workload, registry, Facts(now=NOW, config=ResolvedConfig.defaults(), nodes=nodes))
+    metadata = {"name": "default", "namespace": "team"}
+    given = [(each, [{"metadata": metadata}]) for each in registry.namespace_defaults if each.name in faulty]
+    defaults = values_in_use(given)
+    facts = Facts(now=NOW, config=ResolvedConfig.defaults(), nodes=nodes, namespace_defaults=defaults)
+    planned = plan_object(workload, registry, facts)
     status = planned.statuses[-1] if planned.statuses else {}
     said = {name: str(status.get(name, "")) for name in ("status", "reason", "message")}
     return {"kinds": [rendered.child["kind"] for rendered in planned.rendered], **said}
@@ -78,7 +86,7 @@ def main() -> None:
     began = time.monotonic()
     with TimeLimit(LIMIT) as limit:
         registry = guarded_registry(plugins, limit)
-        found["bystander"] = _plan(_BYSTANDER, registry)
+        found["bystander"] = _plan(_BYSTANDER, registry, options.faulty)
         if workload is not None:
             found["user"] = _plan(workload, registry)
         found["findings"] = [name for name, _ in findings(registry.diagnosis, observation({}), {})]

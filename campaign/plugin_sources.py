@@ -78,6 +78,13 @@ DECLARATIONS: Final[dict[str, str]] = {
 
         declared = [PodContribution(name="{name}", contribute=lambda inp, template: template)]
         """,
+    "kaiwo_namespace_defaults": """
+        from kaiwo.engine.resource import Resource
+        from kaiwo.plugin.namespace_defaults import DefaultValues, NamespaceDefaults
+
+        kind = Resource("{name}.example", "v1", "Defaults", "defaults")
+        declared = [NamespaceDefaults(name="{name}", kind=kind, read=lambda obj: DefaultValues())]
+        """,
     "kaiwo_diagnosis_rules": """
         from kaiwo.plugin.diagnosis import DiagnosisRule
 

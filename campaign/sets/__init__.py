@@ -11,7 +11,9 @@ from campaign.sets import (
     dependencies,
     downloads,
     fields,
+    idle_gpus,
     leadership,
+    leases,
     monitoring,
     plugins,
     rights,
@@ -52,7 +54,7 @@ SETS: Final = {
 }
 
 
-ON_CLUSTER: Final = frozenset("ABCDEFGJN")
+ON_CLUSTER: Final = frozenset("ABCDEFGJKN")
 """The sets with cases in a namespace of the campaign's control plane."""
 
 
@@ -66,6 +68,7 @@ def cluster_cases(cluster: Cluster, scenarios: Sequence[Scenario], seed: int) ->
     yield from api_faults.cases(cluster, scenarios)
     yield from rights.cases(scenarios)
     yield from leadership.cases(scenarios, seed)
+    yield from idle_gpus.cases()
     yield from slips.cases()
 
 
@@ -84,5 +87,6 @@ def standalone_cases(seed: int, soaking: SoakSize, commit: str = "") -> Iterator
     yield from plugins.cases()
     yield from slips.standalone()
     yield from timers.cases(seed)
+    yield from leases.cases(seed)
     yield from upgrades.cases(commit)
     yield from soak.cases(seed, soaking)

@@ -34,7 +34,12 @@ _BEFORE: Final = 110
 _FAULTY: Final = 60
 _HEALED: Final = 300
 _DAY: Final = 2880
-_VICTIM, _CONTROL = "victim", "control"
+VICTIM: Final = "victim"
+"""The workload that the faults are about."""
+
+CONTROL: Final = "control"
+"""Its neighbour."""
+
 _TIMEOUT: Final = 0.2
 
 
@@ -65,7 +70,7 @@ def _values(*samples: Sample) -> Callable[[Feed], None]:
     """The victim's samples are these, the other's are as before."""
 
     def begin(feed: Feed) -> None:
-        feed.samples = [*_of(_CONTROL), *samples]
+        feed.samples = [*_of(CONTROL), *samples]
 
     return begin
 
@@ -95,18 +100,18 @@ async def _cut(request: web.Request) -> web.StreamResponse:
 
 
 def _half_of_pods(feed: Feed) -> None:
-    feed.cluster.pod("victim-1", _VICTIM)
-    feed.samples = [*_of(_CONTROL), *_of(_VICTIM)]
+    feed.cluster.pod("victim-1", VICTIM)
+    feed.samples = [*_of(CONTROL), *_of(VICTIM)]
 
 
 def _replaced(feed: Feed) -> None:
-    feed.samples = [*_of(_CONTROL), *_of(_VICTIM)]
-    feed.cluster.pod(f"{_VICTIM}-0", _VICTIM, uid=f"pod-{feed.cluster.seconds}", age=timedelta())
+    feed.samples = [*_of(CONTROL), *_of(VICTIM)]
+    feed.cluster.pod(f"{VICTIM}-0", VICTIM, uid=f"pod-{feed.cluster.seconds}", age=timedelta())
 
 
 def _injected(feed: Feed) -> None:
     """Samples of a tenant whose labels are written so that they look like those of the victim."""
-    feed.samples = _of(_CONTROL)
+    feed.samples = _of(CONTROL)
     label = f'x\\"}} 0\\n{METRIC}{{gpu_id=\\"0\\",namespace=\\"team\\",pod=\\"victim-0\\"}} 0\\n'
     feed.more = f'{METRIC}{{gpu_id="0",gpu_uuid="{label}",namespace="tenant",pod="{label}"}} 0\n'
 
@@ -129,21 +134,21 @@ _TEXT_ONLY, _SERVER_ONLY = ("text",), ("server",)
 _LARGE: Final = b"# no sample at all\n" * ((10 << 20) // 19)
 
 FAULTS: Final[dict[str, Fault]] = {
-    "nan": Fault(_values(*_of(_VICTIM, "NaN")), _INVALID),
-    "negative": Fault(_values(*_of(_VICTIM, "-1")), _INVALID),
-    "over-100": Fault(_values(*_of(_VICTIM, "101")), _INVALID),
-    "huge": Fault(_values(*_of(_VICTIM, "1e308")), _INVALID),
-    "infinite": Fault(_values(*_of(_VICTIM, "-Inf")), _INVALID),
-    "no-number": Fault(_values(*_of(_VICTIM, "idle")), _INVALID, forms=_SERVER_ONLY),
+    "nan": Fault(_values(*_of(VICTIM, "NaN")), _INVALID),
+    "negative": Fault(_values(*_of(VICTIM, "-1")), _INVALID),
+    "over-100": Fault(_values(*_of(VICTIM, "101")), _INVALID),
+    "huge": Fault(_values(*_of(VICTIM, "1e308")), _INVALID),
+    "infinite": Fault(_values(*_of(VICTIM, "-Inf")), _INVALID),
+    "no-number": Fault(_values(*_of(VICTIM, "idle")), _INVALID, forms=_SERVER_ONLY),
     "one-absurd": Fault(_values(Sample("victim-0", 0), Sample("victim-0", 1, "NaN")), _INVALID),
-    "stale": Fault(_values(*_of(_VICTIM, age=600.0)), _MISSING, forms=_TEXT_ONLY),
-    "future": Fault(_values(*_of(_VICTIM, age=-3600.0)), _MISSING, forms=_TEXT_ONLY),
+    "stale": Fault(_values(*_of(VICTIM, age=600.0)), _MISSING, forms=_TEXT_ONLY),
+    "future": Fault(_values(*_of(VICTIM, age=-3600.0)), _MISSING, forms=_TEXT_ONLY),
     "cached": Fault(_frozen, _UNREACHABLE, partial=False, forms=_SERVER_ONLY),
     "missing": Fault(_values(), _MISSING),
     "half-of-gpus": Fault(_values(Sample("victim-0", 0)), _MISSING),
     "half-of-pods": Fault(_half_of_pods, _MISSING),
-    "other-namespace": Fault(_values(*_of(_VICTIM, namespace="other")), _MISSING),
-    "no-namespace": Fault(_values(*_of(_VICTIM, namespace="")), _MISSING),
+    "other-namespace": Fault(_values(*_of(VICTIM, namespace="other")), _MISSING),
+    "no-namespace": Fault(_values(*_of(VICTIM, namespace="")), _MISSING),
     "replaced-pod": Fault(_replaced, "PodsNew"),
     "injection": Fault(_injected, _MISSING, forms=_TEXT_ONLY),
     "empty": Fault(_responds(), _MISSING, partial=False, forms=_TEXT_ONLY),
@@ -202,14 +207,14 @@ async def _idle(form: str) -> AsyncIterator[Feed]:
 async def _idle_for_a_while(exporter: Exporter, form: str) -> Feed:
     url = exporter.url if form == "text" else exporter.url.removesuffix("/metrics")
     cluster = MonitoredCluster(url, _config())
-    for name in (_VICTIM, _CONTROL):
+    for name in (VICTIM, CONTROL):
         cluster.workload(name)
         cluster.pod(f"{name}-0", name)
-    feed = Feed(exporter, form, cluster, [*_of(_VICTIM), *_of(_CONTROL)])
+    feed = Feed(exporter, form, cluster, [*_of(VICTIM), *_of(CONTROL)])
     feed.attach()
     await cluster.scrape(_BEFORE)
-    if cluster.ended or cluster.condition(_VICTIM).get("status") != "True":
-        raise ViolationError("fault", f"not idle before: {cluster.condition(_VICTIM)}, ended {cluster.ended}")
+    if cluster.ended or cluster.condition(VICTIM).get("status") != "True":
+        raise ViolationError("fault", f"not idle before: {cluster.condition(VICTIM)}, ended {cluster.ended}")
     return feed
 
 
@@ -231,12 +236,12 @@ async def _run(fault: Fault, form: str, directory: Path) -> None:
 
 
 def _unharmed(cluster: MonitoredCluster, fault: Fault) -> None:
-    if _VICTIM in cluster.ended:
-        raise ViolationError("O9", f"ended after {cluster.ended[_VICTIM]:g} s on data that say nothing")
-    if fault.partial != (_CONTROL in cluster.ended):
+    if VICTIM in cluster.ended:
+        raise ViolationError("O9", f"ended after {cluster.ended[VICTIM]:g} s on data that say nothing")
+    if fault.partial != (CONTROL in cluster.ended):
         words = "was not ended, so nothing was tested" if fault.partial else "was ended without data"
         raise ViolationError("fault" if fault.partial else "O9", f"the other workload {words}")
-    said = cluster.condition(_VICTIM)
+    said = cluster.condition(VICTIM)
     if (said.get("status"), said.get("reason")) != ("Unknown", fault.reason):
         raise ViolationError("O5", f"the status says {said}, expected Unknown for {fault.reason}")
 
@@ -244,11 +249,11 @@ def _unharmed(cluster: MonitoredCluster, fault: Fault) -> None:
 async def _heals(feed: Feed) -> None:
     """Once the data are right again, what is truly idle is ended; and not before its time is over again."""
     cluster = feed.cluster
-    cluster.pod(f"{_VICTIM}-0", _VICTIM)
+    cluster.pod(f"{VICTIM}-0", VICTIM)
     feed.samples = [
-        *_of(_VICTIM),
-        *_of(_VICTIM + "-1"),
-        *_of(_CONTROL),
+        *_of(VICTIM),
+        *_of(VICTIM + "-1"),
+        *_of(CONTROL),
         Sample("victim-1", 0),
         Sample("victim-1", 1),
     ]
@@ -256,9 +261,9 @@ async def _heals(feed: Feed) -> None:
     feed.attach()
     healed = cluster.seconds
     await cluster.scrape(_HEALED)
-    if _VICTIM not in cluster.ended:
-        raise ViolationError("fault", f"never ended, so nothing was tested: {cluster.condition(_VICTIM)}")
-    if cluster.ended[_VICTIM] - healed < AFTER.total_seconds():
+    if VICTIM not in cluster.ended:
+        raise ViolationError("fault", f"never ended, so nothing was tested: {cluster.condition(VICTIM)}")
+    if cluster.ended[VICTIM] - healed < AFTER.total_seconds():
         raise ViolationError("O9", "time before the fault was counted after it")
 
 
@@ -270,7 +275,7 @@ async def _step(seconds: float, directory: Path) -> None:
         cluster.step = seconds
         began = 2 * INTERVAL  # the third reading decides that they are idle
         await cluster.scrape(_HEALED)
-        if _VICTIM not in cluster.ended:
+        if VICTIM not in cluster.ended:
             raise ViolationError("fault", "never ended, so nothing was tested")
-        if cluster.ended[_VICTIM] - began < AFTER.total_seconds():
-            raise ViolationError("O9", f"ended after {cluster.ended[_VICTIM]:g} s, before its time was over")
+        if cluster.ended[VICTIM] - began < AFTER.total_seconds():
+            raise ViolationError("O9", f"ended after {cluster.ended[VICTIM]:g} s, before its time was over")

@@ -139,6 +139,7 @@ CALLS: Final[dict[str, Call]] = {
     "contribute": Call(
         "kaiwo_pod_contributions", _replaced("contribute", "declared[0].contribute"), everybody=True
     ),
+    "read": Call("kaiwo_namespace_defaults", _replaced("read", "declared[0].read"), everybody=True),
     "diagnose": Call("kaiwo_diagnosis_rules", _replaced("diagnose", "declared[0].diagnose")),
     "start": Call("kaiwo_lifecycle", _ASYNC + "{mark}\nbuild = {function}\n", beside=True),
     "notify": Call("kaiwo_transitions", _ASYNC + "{mark}\nbuild = {function}\n", beside=True),

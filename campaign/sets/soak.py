@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 PLUGINS: Final = "batch_job,deployment,kueue,node_pools,gpu_amd,gpu_nvidia"
 
 _WRITERS: Final = 4
+_RATE: Final = 20.0
+"""Operations a second of all writers together. An operator and a control plane on two cores keep up, and two
+hours make more than 100,000."""
+
 _KILLS: Final = (20.0, 60.0)
 """Seconds between two kills of the operator, at least and at most."""
 
@@ -45,6 +49,9 @@ _OWNERS: Final = frozenset({KAIWO_JOB.kind, KAIWO_SERVICE.kind})
 _CHILDREN: Final = frozenset({"Job", "Deployment"})
 
 _SETTLE: Final = 180.0
+_SETTLE_EACH: Final = 0.1
+"""Seconds until all has settled, and more for each workload: the queue goes on until nothing fits."""
+
 _REST: Final = 20.0
 
 
@@ -60,10 +67,15 @@ class SoakSize:
     minutes: float
     objects: int
 
+    @property
+    def settle(self) -> float:
+        """Seconds until all has settled."""
+        return _SETTLE + _SETTLE_EACH * self.objects
+
 
 def cases(seed: int, size: SoakSize) -> Iterator[StandaloneCase]:
     """One case for a seed."""
-    seconds = size.minutes * 60 + 4 * _SETTLE
+    seconds = size.minutes * 60 + 4 * size.settle
     yield StandaloneCase("O", f"soak-{seed}", partial(_run, seed, size), exclusive=True, seconds=seconds)
 
 
@@ -96,7 +108,7 @@ class _Soak:
     """One run.
 
     Attributes:
-        alive: names of workloads, with their kind.
+        alive: names and kinds of workloads.
         steps: operations that were carried out.
         kills: of the operator.
         memory: operations and resident bytes, of the last process.
@@ -105,7 +117,7 @@ class _Soak:
     arena: Arena
     chance: random.Random
     size: SoakSize
-    alive: dict[str, Resource] = field(default_factory=dict)
+    alive: list[tuple[str, Resource]] = field(default_factory=list)
     steps: int = 0
     kills: int = 0
     made: int = 0
@@ -123,11 +135,16 @@ class _Soak:
         await self._check()
 
     async def _write(self, end: float) -> None:
-        while time.monotonic() < end:
+        next_step = time.monotonic()
+        while next_step < end:
+            await asyncio.sleep(next_step - time.monotonic())
+            next_step = max(next_step + _WRITERS / _RATE, time.monotonic())
             try:
                 await self._step()
             except (errors.NotFound, errors.Conflict):
                 continue  # a workload that ended and was deleted meanwhile
+            except (errors.ConnectionBroken, errors.ServerUnavailable, errors.TooManyRequests):
+                continue  # a control plane that is late once in hours
             self.steps += 1
 
     async def _step(self) -> None:
@@ -139,13 +156,14 @@ class _Soak:
             self.made += 1
             name = f"w{self.made}"
             await client.create(kind, _workload(kind, namespace, name, spec, annotations))
-            self.alive[name] = kind
+            self.alive.append((name, kind))
         elif what < 0.5:  # noqa: PLR2004  as often as a deletion
-            name, kind = chance.choice(list(self.alive.items()))
+            name, kind = chance.choice(self.alive)
             await client.merge_patch(kind, namespace, name, _change(kind, chance), field_manager="soak")
         else:
-            name, kind = chance.choice(list(self.alive.items()))
-            del self.alive[name]
+            index = chance.randrange(len(self.alive))
+            self.alive[index], self.alive[-1] = self.alive[-1], self.alive[index]
+            name, kind = self.alive.pop()
             await client.delete(kind, namespace, name)
 
     async def _kill(self, last: float, end: float) -> None:
@@ -156,6 +174,7 @@ class _Soak:
             operator.kill()
             oracles.no_traceback(operator)
             self.kills += 1
+            self.arena.proxy.records.clear()  # hours of requests, of which nobody reads any
             await self.arena.start_operator(plugins=PLUGINS)
         warm = time.monotonic() + min(_WARM, (end - time.monotonic()) / 2)
         while time.monotonic() < end:
@@ -172,7 +191,7 @@ class _Soak:
         operator = self._operator()
         if not self.kills:
             raise ViolationError("fault", "the operator was not killed; make the soak longer")
-        wrong, until = ["nothing was read"], time.monotonic() + _SETTLE
+        wrong, until = ["nothing was read"], time.monotonic() + self.size.settle
         while wrong and time.monotonic() < until:
             await asyncio.sleep(1.0)
             wrong = await self._wrong()
@@ -185,7 +204,7 @@ class _Soak:
         ]:
             raise ViolationError("O5", f"a terminal status was left: {left[0]}")
         # The queue goes on until it is as empty as it gets.
-        await oracles.at_rest(self.arena, _REST, within=_SETTLE)
+        await oracles.at_rest(self.arena, _REST, within=self.size.settle)
         depth = sum(value for name, value in operator.metrics().items() if name.startswith("workqueue_depth"))
         if depth:
             raise ViolationError("O6", f"{depth:g} keys wait at rest")

@@ -43,6 +43,9 @@ _DELETED: Final = 3
 _UNDER_LOAD: Final = 15.0
 """Seconds for which a version works before another one takes its place."""
 
+_SOON: Final = 5.0
+"""Seconds within which a version writes what it takes for old."""
+
 _SETTLE: Final = 120.0
 _REST: Final = 10.0
 _LIMIT: Final = 600.0
@@ -167,7 +170,7 @@ async def _identities(arena: Arena) -> dict[str, Any]:
 
 async def _unchanged(arena: Arena, known: dict[str, Any], since: int, version: Version) -> None:
     """A change of the version writes no child that nobody changed, and starts no pod again."""
-    await oracles.at_rest(arena, 2.0)
+    await asyncio.sleep(_SOON)
     names = "|".join(re.escape(scenario.name) for scenario in STAY)
     kinds = "|".join(kind.plural for kind in WORKLOADS.values())
     path = re.compile(rf"/(?!{kinds})[a-z]+/({names})[a-z0-9-]*(/|$)")

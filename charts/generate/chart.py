@@ -10,7 +10,7 @@ import yaml
 
 from charts.generate import rights
 from charts.generate.conditions import ALWAYS, Condition, argument, condition, everything
-from charts.generate.emit import Style, block, inside_range
+from charts.generate.emit import NotWritableError, Style, block, inside_range
 from charts.generate.pages import NOTES, readme
 from charts.generate.switches import WATCHED, choices, installable, rendered
 from charts.generate.tree import (
@@ -126,6 +126,10 @@ def _checks() -> str:
 {{{{- fail "identity needs webhooks.enabled: true" }}}}
 {{{{- end }}}}
 {{{{- end }}}}
+{{{{- if and (or .Values.monitoring.tokenFile .Values.monitoring.caFile) \
+(not (hasPrefix "https://" .Values.monitoring.endpoint)) }}}}
+{{{{- fail "monitoring.tokenFile and monitoring.caFile need an https:// URL in monitoring.endpoint" }}}}
+{{{{- end }}}}
 {{{{- if .Values.crds.enabled }}}}
 {{{{- range $name := list {names} }}}}
 {{{{- $live := lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" $name }}}}
@@ -196,6 +200,8 @@ def _template(part: str, forms: Sequence[tuple[RenderedManifest, Mask]]) -> str:
             tuple(tuple(one for one in cube if one != ("watchNamespaces", True)) for cube in there.cubes)
         )
     text = enabled if there.always else f"and {enabled} {argument(there.expression())}"
+    if left := [line for line in lines if "placeholder" in line]:
+        raise NotWritableError(f"{left[0]} has a list inside")
     return "\n".join([_GENERATED, f"{{{{- if {text} }}}}", *lines, "{{- end }}"]) + "\n"
 
 

@@ -12,6 +12,7 @@ import yaml
 from charts.generate.conditions import ALWAYS
 from charts.generate.joined import Joined
 from charts.generate.switches import (
+    CA_FILE,
     CERTIFICATES,
     IMAGE,
     INTERVAL,
@@ -23,6 +24,8 @@ from charts.generate.switches import (
     PULL_SECRET,
     REPLICAS,
     SCHEDULER_IMAGE,
+    SECRET,
+    TOKEN_FILE,
     WATCHED,
 )
 from charts.generate.tree import (
@@ -52,6 +55,8 @@ _VALUES: Final[dict[object, str]] = {
     METRICS: ".Values.monitoring.endpoint",
     INTERVAL: ".Values.monitoring.interval",
     METRICS_PORT: ".Values.monitoring.port",
+    TOKEN_FILE: ".Values.monitoring.tokenFile",
+    CA_FILE: ".Values.monitoring.caFile",
 }
 """The expression for each placeholder of one value."""
 
@@ -67,6 +72,7 @@ class _Range:
 _RANGES: Final[dict[object, _Range]] = {
     WATCHED: _Range(".Values.watchNamespaces | sortAlpha", "$namespace"),
     PULL_SECRET: _Range(".Values.imagePullSecrets", "$secret"),
+    SECRET: _Range(".Values.secretMounts", "$secret"),
     PORT: _Range(".Values.networkPolicy.apiServerPorts", "$port"),
 }
 
@@ -216,6 +222,8 @@ def _ranged(entry: Entry, indent: int, style: Style) -> list[str]:
             lines = _above(entry, indent) + _item(entry.node, indent, style)
             quote = " | quote" if isinstance(placeholder, str) else ""
             text = "\n".join(lines).replace(json.dumps(placeholder), f"{{{{ {loop.variable}{quote} }}}}")
+            if isinstance(placeholder, str):
+                text = text.replace(placeholder, f"{{{{ {loop.variable} }}}}")
             return [
                 f"{space}{{{{- range {loop.variable} := {loop.values} }}}}",
                 *inside_range(text.splitlines()),
@@ -298,9 +306,8 @@ def scalar(value: Any, style: Style) -> str:
         if found:
             text = json.dumps(value, ensure_ascii=False)
             for one in found:
-                if one in _RANGES:
-                    raise NotWritableError(f"{value} has a list inside")
-                text = text.replace(one, f"{{{{ {_VALUES[one]} }}}}")
+                if one in _VALUES:
+                    text = text.replace(one, f"{{{{ {_VALUES[one]} }}}}")
             return text
     dumped: str = yaml.safe_dump(value, width=1 << 30, allow_unicode=True)
     return dumped.removesuffix("...\n").rstrip("\n")

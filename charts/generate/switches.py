@@ -37,6 +37,9 @@ PULL_SECRET: Final = "placeholder-of-the-registry"  # noqa: S105  a name
 CERTIFICATES: Final = "placeholder-of-the-certificates"
 METRICS: Final = "http://placeholder-of-the-metrics"
 INTERVAL: Final = "placeholder-of-the-interval"
+TOKEN_FILE: Final = "placeholder-of-the-token-file"  # noqa: S105  a path
+CA_FILE: Final = "placeholder-of-the-ca-file"
+SECRET: Final = "placeholder-of-the-secret"  # noqa: S105  a name
 REPLICAS: Final = 90917
 METRICS_PORT: Final = 60918
 PORT: Final = 60917
@@ -57,6 +60,13 @@ class Switch:
     condition: str
     default: bool = False
 
+
+ENDPOINT: Final = Switch("monitoring.endpoint", ".Values.monitoring.endpoint")
+ENDPOINT_FILES: Final = (
+    Switch("monitoring.tokenFile", ".Values.monitoring.tokenFile"),
+    Switch("monitoring.caFile", ".Values.monitoring.caFile"),
+)
+"""Switches of the metrics endpoint: the first one, and those that are of use with it only."""
 
 WEBHOOKS: Final = (
     Switch("webhooks", ".Values.webhooks.enabled"),
@@ -139,7 +149,9 @@ def switches() -> tuple[Switch, ...]:
         Switch("priorityClassName", ".Values.priorityClassName", default=True),
         Switch("imagePullSecrets", ".Values.imagePullSecrets"),
         Switch("networkPolicy", ".Values.networkPolicy.enabled"),
-        Switch("monitoring.endpoint", ".Values.monitoring.endpoint"),
+        Switch("secretMounts", ".Values.secretMounts"),
+        ENDPOINT,
+        *ENDPOINT_FILES,
         *WEBHOOKS,
     )
 
@@ -152,19 +164,21 @@ def choices() -> tuple[frozenset[str], ...]:
     the other switches; and random choices, so that no condition holds by chance only.
     """
     plugins = plugin_names()
-    apart = {*plugins, *(switch.name for switch in WEBHOOKS)}
+    files = [switch.name for switch in ENDPOINT_FILES]
+    apart = {*plugins, *files, *(switch.name for switch in WEBHOOKS)}
     others = [switch.name for switch in switches() if switch.name not in apart]
     default = frozenset(switch.name for switch in switches() if switch.default)
     subsets = _subsets(plugins, len(plugins))
     few = [one for one in subsets if len(one) in (0, 1, len(plugins) - 1, len(plugins))]
     webhooks = _choices_of_webhooks()
     enforcing = frozenset({"webhooks", "webhooks.enforceGpuWorkloads", "identity-set"})
-    changes = [*_subsets(others, 2), *webhooks, *(enforcing | {one} for one in others)]
+    endpoint = [one | {ENDPOINT.name} for one in _subsets(files, len(files))]
+    changes = [*_subsets(others, 2), *endpoint, *webhooks, *(enforcing | {one} for one in others)]
     found = [one | default | more for one in subsets for more in (frozenset(), enforcing)]
     found += [one | (default ^ change) for one in few for change in changes]
     random = Random(0)  # noqa: S311  the same choices each time
     for _ in range(_RANDOM):
-        some = frozenset(one for one in (*plugins, *others) if random.random() < 1 / 2)
+        some = frozenset(one for one in (*plugins, *others, *files) if random.random() < 1 / 2)
         found.append(some | random.choice(webhooks))
     # The fullest first: it decides the order in which things stand in a template.
     return tuple(sorted(dict.fromkeys(found), key=lambda one: (-len(one), sorted(one))))
@@ -214,9 +228,8 @@ def rendered(choice: frozenset[str]) -> Iterator[Rendered]:
             image_pull_secrets=(PULL_SECRET,) if "imagePullSecrets" in choice else (),
         ),
         network_policy="networkPolicy" in choice,
-        monitoring=MonitoringOptions(METRICS, INTERVAL, METRICS_PORT)
-        if "monitoring.endpoint" in choice
-        else None,
+        monitoring=_monitoring(choice),
+        secrets=(SECRET,) if "secretMounts" in choice else (),
         api_server_ports=(PORT,),
         allowed_plugins=(ALLOWED,) if "pluginsAllowed" in choice else None,
         webhooks=_webhooks(choice),
@@ -226,6 +239,18 @@ def rendered(choice: frozenset[str]) -> Iterator[Rendered]:
         for manifest in render([part], chosen, options):
             if manifest.obj["kind"] != "Namespace":
                 yield Rendered(part, manifest)
+
+
+def _monitoring(choice: frozenset[str]) -> MonitoringOptions | None:
+    if "monitoring.endpoint" not in choice:
+        return None
+    return MonitoringOptions(
+        METRICS,
+        INTERVAL,
+        METRICS_PORT,
+        token_file=TOKEN_FILE if "monitoring.tokenFile" in choice else "",
+        ca_file=CA_FILE if "monitoring.caFile" in choice else "",
+    )
 
 
 def _webhooks(choice: frozenset[str]) -> WebhookOptions | None:

@@ -15,6 +15,7 @@ from kaiwo.host.settings import MOST_NAMESPACES
 from kaiwo.install.deployment import PRIORITY_CLASS
 from kaiwo.install.monitoring_options import INTERVAL, PORT
 from kaiwo.install.network_policy import API_SERVER_PORTS
+from kaiwo.install.operator import VOLUME
 from kaiwo.install.render import OPERATOR_IMAGE, REPLICAS, SCHEDULER_IMAGE
 from kaiwo.install.restrictions import RESTRICTIONS
 
@@ -28,6 +29,7 @@ _NEEDS_MORE: Final = frozenset(
 
 _ON: Final = True
 _OFF: Final = False
+_PATH_OR_NOTHING: Final = '^(/[^{}"\\s]+)?$'
 _PATTERN_OF_NAMESPACES: Final = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
 _NAME_OR_NOTHING: Final = f"^$|{SUBDOMAIN}"
 _PATTERN_OF_ALLOWED: Final = (
@@ -208,6 +210,28 @@ def values(resources: Mapping[str, Any]) -> tuple[Value, ...]:
             {"type": "integer", "minimum": 1, "maximum": 65535},
             "Where its processes listen; not the port of a Service. For networkPolicy.",
             "--monitoring-port",
+        ),
+        Value(
+            "monitoring.tokenFile",
+            "",
+            _string(_PATH_OR_NOTHING),
+            "File with a bearer token for an https endpoint, in a folder of secretMounts.",
+            "--monitoring-token-file",
+        ),
+        Value(
+            "monitoring.caFile",
+            "",
+            _string(_PATH_OR_NOTHING),
+            "File with the CA certificates of the endpoint, in a folder of secretMounts. Empty: those of the "
+            "image.",
+            "--monitoring-ca-file",
+        ),
+        Value(
+            "secretMounts",
+            [],
+            {**distinct, "items": {**_string(_PATTERN_OF_NAMESPACES), "not": {"const": VOLUME}}},
+            "Names of Secrets that are mounted into the operator, each at `/etc/kaiwo/NAME`.",
+            "--mount-secret",
         ),
         Value(
             "networkPolicy.enabled",

@@ -397,7 +397,7 @@ EVENTS: Final[dict[str, str]] = {
 
 OF_CONFIG: Final[dict[str, str]] = {
     "InForce": "The values are in force; the message names deprecated fields.",
-    "InvalidValues": "A value is invalid; the last valid values stay in force.",
+    "InvalidValues": "A value is invalid. The message says which values are in force.",
     "NotTheSingleton": "Only the object named `kaiwo` is used; this one is ignored.",
     "Current": "The installed CRDs are what the loaded plugins need.",
     "Drift": "The installed CRDs differ: apply `kaiwo manifests crds --from-cluster` again.",

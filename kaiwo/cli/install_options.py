@@ -182,8 +182,28 @@ def webhook_options(
     return WebhookOptions(enforce, identity or "off", certificates or "")
 
 
+def mounted_secrets(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Secrets that are mounted into the operator; their names are those of volumes, too.
+
+    Raises:
+        Failure: a name cannot be used.
+    """
+    from kaiwo.api.name_rules import PLAIN
+    from kaiwo.install.operator import VOLUME
+
+    for name in names:
+        problem = f'the name "{name}" is taken by another volume' if name == VOLUME else PLAIN.problem(name)
+        if problem:
+            raise Failure(f"--mount-secret: {problem}", "give the name of a Secret", code=USAGE)
+    return tuple(dict.fromkeys(names))
+
+
 def monitoring_options(
-    endpoint: str | None, interval: str | None, port: int | None
+    endpoint: str | None,
+    interval: str | None,
+    port: int | None,
+    token_file: str | None,
+    ca_file: str | None,
 ) -> MonitoringOptions | None:
     """Where the operator reads the use of GPUs; None for not at all.
 
@@ -194,7 +214,11 @@ def monitoring_options(
     from kaiwo.install.monitoring_options import INTERVAL, PORT, MonitoringOptions
 
     if endpoint is None:
-        for option, value in (("--monitoring-interval", interval), ("--monitoring-port", port)):
+        others = {
+            "--monitoring-interval": interval, "--monitoring-port": port,
+            "--monitoring-token-file": token_file, "--monitoring-ca-file": ca_file,
+        }  # fmt: skip
+        for option, value in others.items():
             if value is not None:
                 raise Failure(
                     f"{option} needs --monitoring-endpoint", "add --monitoring-endpoint", code=USAGE
@@ -212,7 +236,17 @@ def monitoring_options(
         except ValueError as error:
             text = f"{option}: {str(error).removeprefix(f'environment: {variable}: ')}"
             raise Failure(text, "write for example http://prometheus:9090 and 30s", code=USAGE) from None
-    return MonitoringOptions(endpoint, interval or INTERVAL, port or found or PORT)
+    for option, file in (("--monitoring-token-file", token_file), ("--monitoring-ca-file", ca_file)):
+        if file is None:
+            continue
+        if not file.startswith("/"):
+            text = f"{option}: expected an absolute path in the container, got {file!r}"
+            raise Failure(text, "--mount-secret NAME makes /etc/kaiwo/NAME", code=USAGE)
+        if not endpoint.startswith("https://"):
+            raise Failure(f"{option} needs an https:// endpoint", "write https, or leave it out", code=USAGE)
+    return MonitoringOptions(
+        endpoint, interval or INTERVAL, port or found or PORT, token_file or "", ca_file or ""
+    )
 
 
 def _problem(name: str) -> str | None:

@@ -34,19 +34,19 @@ class Connector(aiohttp.TCPConnector):
         super().__init__(enable_cleanup_closed=NEEDS_CLEANUP_CLOSED, **options)
 
 
-def make_socket(lost_after: float | None, address: aiohttp.AddrInfoType) -> socket.socket:
+def make_socket(user_timeout: float | None, address: aiohttp.AddrInfoType) -> socket.socket:
     """A socket that is not connected yet.
 
     Args:
-        lost_after: seconds after which the kernel gives up the connection when what was sent has not been
+        user_timeout: seconds after which the kernel gives up the connection when what was sent has not been
             acknowledged. Otherwise it would deliver a request minutes later, once the network works again.
         address: as getaddrinfo returns it.
     """
     family, kind, protocol, _, _ = address
     made = socket.socket(family, kind, protocol)
     option = getattr(socket, "TCP_USER_TIMEOUT", None)  # Linux has it, where operators run
-    if lost_after is not None and option is not None:
-        made.setsockopt(socket.IPPROTO_TCP, option, round(lost_after * 1000))
+    if user_timeout is not None and option is not None:
+        made.setsockopt(socket.IPPROTO_TCP, option, round(user_timeout * 1000))
     return made
 
 

@@ -109,7 +109,7 @@ class Manager:
         self.health.check("writes", self._writes)
         if leader_elector is not None:
             client.may_write = leader_elector.valid
-            client.lose_after(leader_elector.slack)
+            client.set_user_timeout(leader_elector.slack)
             self.health.check("lease", leader_elector.health)
 
     @property

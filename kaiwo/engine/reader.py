@@ -84,12 +84,12 @@ class Reader:
     def may_write(self, may_write: Callable[[], bool] | None) -> None:
         self._transport.may_write = may_write
 
-    def lose_after(self, seconds: float) -> None:
+    def set_user_timeout(self, seconds: float) -> None:
         """Let the kernel drop what was sent and not acknowledged for so long; call it before any request.
 
         A write that the network holds up must not arrive when another process leads.
         """
-        self._transport.lost_after = seconds
+        self._transport.user_timeout = seconds
 
     async def __aenter__(self) -> Self:
         """Use as ``async with Client(...) as client``."""

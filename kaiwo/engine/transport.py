@@ -99,8 +99,8 @@ class Transport:
 
     Attributes:
         may_write: called right before each mutating request is sent; False holds it back. None: always.
-        lost_after: seconds after which the kernel drops what was sent and not acknowledged; assign it before
-            the first request. None: as it is set on the machine.
+        user_timeout: seconds after which the kernel drops what was sent and not acknowledged; assign it
+            before the first request. None: as it is set on the machine.
         on_write: called with the end of each mutating request: how it failed, None when it succeeded.
         date: the header ``Date`` of the last answer: the API server's clock; empty before the first one.
     """
@@ -115,7 +115,7 @@ class Transport:
         metrics: Metrics | None,
     ) -> None:
         self.may_write: Callable[[], bool] | None = None
-        self.lost_after: float | None = None
+        self.user_timeout: float | None = None
         self.on_write: Callable[[HttpRequest, EngineError | None], None] | None = None
         self.date = ""
         self._connection = connection
@@ -347,7 +347,7 @@ class Transport:
                     limit=0,
                     keepalive_timeout=50,
                     ttl_dns_cache=60,
-                    socket_factory=functools.partial(make_socket, self.lost_after),
+                    socket_factory=functools.partial(make_socket, self.user_timeout),
                 ),
                 headers={"User-Agent": self._agent, "Accept-Encoding": "identity"},
                 auto_decompress=True,

@@ -87,6 +87,10 @@ class ConfigHistory:
         """The latest spec, None where none is kept."""
         return self._kept[0].spec if self._kept else None
 
+    def latest_of(self, entry: CachedObject) -> Object | None:
+        """The latest spec, if it was one of this KaiwoConfig and not of an earlier one of its name."""
+        return self.latest if entry.uid == self._uid else None
+
     @property
     def command(self) -> str:
         """The command that brings the latest spec back."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from kaiwo.api.conditions import Condition, merge_conditions
 from kaiwo.api.config_names import SINGLETON
@@ -67,10 +67,12 @@ class LiveConfig:
     """The configuration in force.
 
     It follows the cache at once, on leaders and followers, and keeps the last valid values when the object
-    becomes invalid or is deleted.
+    becomes invalid or is deleted. Where it is invalid from the start, the kept spec of `recover` is in force;
+    without one the defaults are, and they end no workload early.
 
     Attributes:
         current: the values in force.
+        basis: where they come from: the object, a spec that was kept of it, or the defaults.
         settings: validated settings of each loaded plugin that has any, by its name.
         default_cluster_queue_name: of a KaiwoConfig that the operator creates.
         problem: why the current object is not in force, empty when it is.
@@ -102,6 +104,7 @@ class LiveConfig:
         self.current = ResolvedConfig.from_object(defaults)
         self.settings, _ = read_settings(self._models, {})
         self.problem = ""
+        self.basis: Literal["object", "kept", "defaults"] = "defaults"
         self.missing_queue = ""
         cache.subscribe(KAIWO_CONFIG, self._seen)
 
@@ -122,17 +125,64 @@ class LiveConfig:
             resolved, settings = self.read(event.new.full())
         except InvalidConfig as error:
             self.problem = str(error)  # the condition Ready is logged
+            if self.basis == "defaults":
+                self.current = _ending_nobody(self.current)
             return
         self.problem = ""
+        self._take(resolved, settings, "object", changed=changed)
+
+    def recover(self, spec: Object) -> bool:
+        """Put a spec that was in force before the start into force, while none of the object was.
+
+        Returns:
+            Whether it is in force; not where this process cannot use it.
+        """
+        if not self.problem or self.basis != "defaults":
+            return False
+        try:
+            resolved, settings = self.read({"spec": spec})
+        except InvalidConfig:
+            return False
+        self._take(resolved, settings, "kept")
+        return True
+
+    def _take(
+        self,
+        resolved: ResolvedConfig,
+        settings: dict[str, BaseModel],
+        basis: Literal["object", "kept"],
+        *,
+        changed: bool = False,
+    ) -> None:
         listeners = list(self._settings_listeners) if settings != self.settings else []
         if resolved != self.current or settings != self.settings:
             changed = True
             _log.info("KaiwoConfig %s generation %d is in force", SINGLETON, resolved.generation)
-        self.current, self.settings = resolved, settings
+        self.current, self.settings, self.basis = resolved, settings, basis
         if changed:
             listeners += self._listeners
         for listener in listeners:
             listener()
+
+    @property
+    def fallback(self) -> str:
+        """What is in force in place of an invalid object, as a sentence."""
+        match self.basis:
+            case "object":
+                return "The last valid values stay in force"
+            case "kept":
+                return f"The last valid values, kept in ConfigMap {HISTORY}, are in force"
+            case "defaults":
+                return "No valid values are known: the defaults are in force, and end no workload early"
+
+    def health(self) -> tuple[bool, str]:
+        """Whether the values in force are those of an administrator, for /readyz.
+
+        An operator that does not know them is not ready, so that a rollout waits and the one before goes on.
+        """
+        if not self.problem:
+            return True, "in force"
+        return self.basis != "defaults", f"{self.problem}. {self.fallback}"
 
     def read(self, obj: Object) -> tuple[ResolvedConfig, dict[str, BaseModel]]:
         """Resolve an object with its plugins' settings.
@@ -228,10 +278,24 @@ class ConfigController:
         problem = await self._read_history()
         if entry is None:
             return await self._create()
+        self._recover(entry)
         self._was_there = True
         problem = problem or await self._keep(entry)
         wait = await self._write(entry, await self._status(entry, problem))
         return wait or (_HISTORY_RETRY if problem else _CRD_CHECK)
+
+    async def recover(self) -> None:
+        """Look for kept values of a KaiwoConfig that is invalid from the start. No controller runs yet."""
+        entry = self._manager.cache.get(KAIWO_CONFIG, None, SINGLETON)
+        if entry is None or not self._live.problem:
+            return
+        if problem := await self._read_history():
+            _log.warning("%s", problem)
+        self._recover(entry)
+
+    def _recover(self, entry: CachedObject) -> None:
+        if (spec := self._history.latest_of(entry)) is not None and self._live.recover(spec):
+            _log.warning("KaiwoConfig %s is invalid. %s", SINGLETON, self._live.fallback)
 
     async def _read_history(self) -> str:
         """Read the last specs; why that failed, empty when it did not."""
@@ -324,7 +388,7 @@ class ConfigController:
 
     def _ready(self, entry: CachedObject) -> Condition:
         if self._live.problem:
-            message = f"{self._live.problem}. The last valid values stay in force"
+            message = f"{self._live.problem}. {self._live.fallback}"
             return Condition("Ready", "False", "InvalidValues", message, entry.generation)
         warnings = "; ".join(str(warning) for warning in self._live.current.warnings)
         return Condition("Ready", "True", "InForce", warnings, entry.generation)
@@ -372,6 +436,12 @@ class ConfigController:
             self._repeated.written(entry.uid, status, self._own_conditions)
         self._reporter.report(entry, _conditions(entry), status["conditions"])
         return 0.0
+
+
+def _ending_nobody(config: ResolvedConfig) -> ResolvedConfig:
+    """Values that end no workload early, for an operator that does not know what its administrator set."""
+    idle = config.gpu_preemption.model_copy(update={"default_policy": "Report"})
+    return replace(config, preemption="Report", terminate_underutilized=False, gpu_preemption=idle)
 
 
 def _conditions(entry: CachedObject) -> list[Object]:

@@ -49,6 +49,7 @@ from kaiwo.host.lifecycles import Lifecycles
 from kaiwo.host.metrics.gpu_time_record import GpuTimeRecord
 from kaiwo.host.metrics.process import describe_process
 from kaiwo.host.metrics.workloads import WorkloadMetrics
+from kaiwo.host.monitoring.access import EndpointFiles
 from kaiwo.host.monitoring.feed import SampleFeed
 from kaiwo.host.monitoring.service import Monitoring
 from kaiwo.host.plugin_timeout import TimeLimit, guarded_registry
@@ -155,7 +156,6 @@ class Operator:
         self._listeners = Listeners(plugins.listeners, self._settings_of)
         self._lifecycles = Lifecycles(plugins.lifecycles, self._settings_of)
         self._config.on_settings_change(self._lifecycles.settings_changed)
-        manager.before_controllers(KAIWO_CONFIG, self._lifecycles.start)
         manager.conditions.add(KAIWO_CONFIG, SINGLETON)
         for declared in self._registry.namespace_defaults:
             manager.watch(Watch(declared.kind, namespaces=settings.watch_namespace))
@@ -179,6 +179,10 @@ class Operator:
             monitoring=self._monitored, sharding=self._sharding.condition,
             one_of_several=self._namespace if settings.watch_namespace else "",
         )  # fmt: skip
+        manager.health.check("config", self._config.health)
+        # Plugins start with settings: first comes what they are.
+        manager.before_controllers(KAIWO_CONFIG, config.recover)
+        manager.before_controllers(KAIWO_CONFIG, self._lifecycles.start)
         if self._sharding.whole:
             manager.add(config.controller)
         self._sharding.on_change(config.on_facts_change)
@@ -230,6 +234,7 @@ class Operator:
         )
         self._feed = SampleFeed(
             manager, self._registry.vendors, monitored=monitored, unled=self._unled,
+            files=functools.partial(EndpointFiles.of, settings),
         )  # fmt: skip
         if self._monitoring is not None:
             self._monitoring.connect(

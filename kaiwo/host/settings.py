@@ -12,12 +12,14 @@ import re
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
+from urllib.parse import urlsplit
 
 from kaiwo.api.config_names import SHARD_VARIABLE, WATCH_VARIABLE
 from kaiwo.api.duration import InvalidDuration, parse_duration
 from kaiwo.api.installation import OPERATOR
 from kaiwo.api.scalars import DNS_LABEL, PATTERN_WORDS, SUBDOMAIN
 from kaiwo.api.suggestion import did_you_mean
+from kaiwo.host.settings_conflicts import settings_conflicts
 from kaiwo.plugin.selection import SETTINGS as PLUGIN_SETTINGS
 from kaiwo.plugin.selection import PluginSelection, SelectionError
 
@@ -133,7 +135,11 @@ def _address(value: object) -> tuple[str, int]:
 
 def _url(value: object) -> str:
     text = _text(value)
-    if not text.startswith(("http://", "https://")):
+    try:
+        is_url = text.startswith(("http://", "https://")) and bool(urlsplit(text).hostname)
+    except ValueError:
+        is_url = False
+    if not is_url:
         raise ValueError("is not an http:// or https:// URL")
     return text
 
@@ -183,6 +189,20 @@ class Settings:
         _url,
         "where GPU utilisation is read: Prometheus text or a Prometheus server",
         default="",
+    )
+    resource_monitoring_token_file: Path | None = _setting(  # noqa: RUF009  a dataclass field like the others
+        "resourceMonitoringTokenFile",
+        "RESOURCE_MONITORING_TOKEN_FILE",
+        _path,
+        "file with a bearer token for the endpoint, read at each scrape; the endpoint must be https",
+        default=None,
+    )
+    resource_monitoring_ca_file: Path | None = _setting(  # noqa: RUF009  a dataclass field like the others
+        "resourceMonitoringCaFile",
+        "RESOURCE_MONITORING_CA_FILE",
+        _path,
+        "file with the CA certificates of the endpoint, read when it changes (default: the system's)",
+        default=None,
     )
     resource_monitoring_polling_interval: float = _setting(
         "resourceMonitoringPollingInterval",
@@ -381,42 +401,10 @@ def load(
         )
     except SelectionError as error:
         problems.append(str(error))
-    if values.get("resource_monitoring_enabled") and not values.get("resource_monitoring_metrics_endpoint"):
-        problems.append(
-            "RESOURCE_MONITORING_ENABLED is true and RESOURCE_MONITORING_METRICS_ENDPOINT is not set: "
-            "set the metrics endpoint, or turn monitoring off"
-        )
-    problems += _without_webhooks(values)
-    problems += _against_shards(values)
+    problems += settings_conflicts(values)
     if problems:
         raise SettingsError(problems)
     return Settings(**values)
-
-
-def _without_webhooks(values: Mapping[str, Any]) -> list[str]:
-    """What is set and would be without effect, because no webhooks are served."""
-    if values.get("webhooks"):
-        return []
-    enforced = values.get("enforce_kaiwo_on_gpu_workloads")
-    identity = values.get("identity", "off")
-    found = ["ENFORCE_KAIWO_ON_GPU_WORKLOADS is true"] if enforced else []
-    found += [f"KAIWO_IDENTITY is {identity}"] if identity != "off" else []
-    return [f"{text} and KAIWO_WEBHOOKS is not true: turn the webhooks on" for text in found]
-
-
-def _against_shards(values: Mapping[str, Any]) -> list[str]:
-    """What is set and cannot be with a shard."""
-    if not values.get("shard"):
-        return []
-    text = f"KAIWO_SHARD is {values['shard']}"
-    found = []
-    if values.get("watch_namespace"):
-        found.append(f"{text} and KAIWO_WATCH_NAMESPACE is set: leave one of them out")
-    if values.get("leader_election") is False:
-        found.append(
-            f"{text} and KAIWO_LEADER_ELECTION is false: shards hand namespaces over by their Leases"
-        )
-    return found
 
 
 def _read(file: Path, problems: list[str]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kaiwo.api.config_names import SHARD_VARIABLE, WATCH_VARIABLE
 from kaiwo.api.installation import OPERATOR
@@ -25,6 +25,12 @@ if TYPE_CHECKING:
 
 _PORT = 8080
 
+SECRETS: Final = "/etc/kaiwo"
+"""Folder of the container in which mounted Secrets have a folder each, by their names."""
+
+VOLUME: Final = "certificates"
+"""Name of the volume with the webhooks' certificates; no mounted Secret has it."""
+
 
 def operator_deployment(
     plugins: Plugins,
@@ -37,6 +43,7 @@ def operator_deployment(
     allowed: Sequence[str] | None = None,
     monitoring: MonitoringOptions | None = None,
     shard: str = "",
+    secrets: Sequence[str] = (),
 ) -> list[RenderedManifest]:
     """The operator, with the list of plugins that its roles and the CRDs were rendered for.
 
@@ -50,6 +57,7 @@ def operator_deployment(
         allowed: the plugins that may be imported, see `kaiwo.plugin.allow_list`; None for no such list.
         monitoring: where the use of GPUs is read; None for not at all.
         shard: the namespaces that it serves, `MAIN` for those without the label; empty for the only operator.
+        secrets: Secrets of its namespace whose keys it reads as files, each in its own folder of `SECRETS`.
     """
     container: Object = {
         "name": "operator",
@@ -84,12 +92,19 @@ def operator_deployment(
         # 10,000 workloads take 113 MiB (bench/README.md); plugins with watches of their own come on top.
         "resources": resources("100m", "256Mi", "1Gi"),
     }
+    mounts: list[Object] = []
     volumes: list[Object] = []
     if webhooks:
         container["ports"].append({"name": PORT_NAME, "containerPort": PORT, "protocol": "TCP"})
     if webhooks and webhooks.certificates:
-        container["volumeMounts"] = [{"name": "certificates", "mountPath": CERTIFICATES, "readOnly": True}]
-        volumes.append({"name": "certificates", "secret": {"secretName": webhooks.certificates}})
+        mounts.append({"name": VOLUME, "mountPath": CERTIFICATES, "readOnly": True})
+        volumes.append({"name": VOLUME, "secret": {"secretName": webhooks.certificates}})
+    for name in secrets:
+        mounts.append({"name": name, "mountPath": f"{SECRETS}/{name}", "readOnly": True})
+        # An operator that waits for a Secret would run no workloads.
+        volumes.append({"name": name, "secret": {"secretName": name, "optional": True}})
+    if mounts:
+        container["volumeMounts"] = mounts
     other = shard if shard != MAIN else ""
     return deployment(OPERATOR, namespace, container, replicas=replicas, volumes=volumes, shard=other)
 

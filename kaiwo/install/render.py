@@ -60,6 +60,7 @@ class InstallOptions:
         allowed_plugins: the plugins that the operator may import; None for no such list.
         shard: which of several operators is rendered; empty for the only one.
         monitoring: where the operator reads the use of GPUs; None for not at all.
+        secrets: names of Secrets that are mounted into the operator.
         api_server_ports: ports at which the API server's processes listen, for NetworkPolicies.
     """
 
@@ -77,6 +78,7 @@ class InstallOptions:
     monitoring: MonitoringOptions | None = None
     api_server_ports: tuple[int, ...] = API_SERVER_PORTS
     allowed_plugins: tuple[str, ...] | None = None
+    secrets: tuple[str, ...] = ()
     shard: str = ""
 
 
@@ -111,6 +113,7 @@ def render(parts: Iterable[Part], plugins: Plugins, installation: InstallOptions
             allowed=installation.allowed_plugins,
             monitoring=installation.monitoring,
             shard=installation.shard,
+            secrets=installation.secrets,
         )
         if webhooks:
             found += webhook_objects(plugins, where, installation.workload_namespaces, webhooks)

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from kaiwo.client.doctor.rights import needed_rights
+from kaiwo.host.settings import load
 from kaiwo.testing import assert_golden
 
 if TYPE_CHECKING:
@@ -456,6 +457,17 @@ def test_what_an_uninstallation_deletes_can_be_read(cli: Cli) -> None:
             ("--monitoring-endpoint", "http://p", "--monitoring-interval", "30"),
             "--monitoring-interval: '30' is not a duration",
         ),
+        (("--monitoring-token-file", "/t"), "--monitoring-token-file needs --monitoring-endpoint"),
+        (
+            ("--monitoring-endpoint", "http://p", "--monitoring-token-file", "/t"),
+            "--monitoring-token-file needs an https:// endpoint",
+        ),
+        (
+            ("--monitoring-endpoint", "https://p", "--monitoring-ca-file", "ca.crt"),
+            "--monitoring-ca-file: expected an absolute path in the container, got 'ca.crt'",
+        ),
+        (("--mount-secret", "Notify"), "--mount-secret: "),
+        (("--mount-secret", "certificates"), '--mount-secret: the name "certificates" is taken'),
         (("rbac", "--previous", __file__), "--previous needs the part crds"),
         (("rbac", "--kaiwoconfig", __file__), f"{__file__}:"),
     ],
@@ -539,6 +551,35 @@ def test_monitoring_is_set_up_with_its_endpoint_and_its_way_out(cli: Cli) -> Non
     assert [port["port"] for port in egress[-1]["ports"]] == [9091]
     assert len(find(text, "NetworkPolicy", "kaiwo-scheduler")["spec"]["egress"]) == 2
     assert "RESOURCE_MONITORING" not in cli(*options).out
+
+
+def test_secrets_are_mounted_by_their_names_and_hold_up_no_operator(cli: Cli) -> None:
+    """Token and CA of the metrics endpoint and the secrets of plugins come the same way."""
+    text = cli(
+        "manifests", "operator", "scheduler", "--webhooks", "--webhook-certificates", "tls",
+        "--mount-secret", "notify", "--mount-secret", "thanos", "--mount-secret", "notify",
+        "--monitoring-endpoint", "https://thanos:9091",
+        "--monitoring-token-file", "/etc/kaiwo/thanos/token",
+        "--monitoring-ca-file", "/etc/kaiwo/thanos/ca.crt",
+    ).out  # fmt: skip
+    pod = find(text, "Deployment", "kaiwo-operator")["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    mounted = {mount["name"]: (mount["mountPath"], mount["readOnly"]) for mount in container["volumeMounts"]}
+    assert mounted == {
+        "certificates": ("/certificates", True),
+        "notify": ("/etc/kaiwo/notify", True),
+        "thanos": ("/etc/kaiwo/thanos", True),
+    }
+    assert pod["volumes"] == [
+        {"name": "certificates", "secret": {"secretName": "tls"}},
+        {"name": "notify", "secret": {"secretName": "notify", "optional": True}},
+        {"name": "thanos", "secret": {"secretName": "thanos", "optional": True}},
+    ]
+    environ = {item["name"]: item.get("value") for item in container["env"]}
+    settings = load(environ={name: value for name, value in environ.items() if value})
+    assert settings.resource_monitoring_token_file == Path("/etc/kaiwo/thanos/token")
+    assert settings.resource_monitoring_ca_file == Path("/etc/kaiwo/thanos/ca.crt")
+    assert "thanos" not in str(find(text, "Deployment", "kaiwo-scheduler"))
 
 
 def test_network_policies_follow_the_ports_of_the_programs(cli: Cli) -> None:

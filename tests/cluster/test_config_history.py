@@ -184,6 +184,52 @@ async def test_a_deletion_while_no_operator_runs_is_reported_when_one_starts(
     assert "kubectl apply" in await warned(client, made["metadata"]["uid"])
 
 
+async def test_a_restart_with_an_invalid_object_uses_the_kept_values_or_ends_nobody(
+    operator: Start, client: Client, namespace: str
+) -> None:
+    """Never the defaults by mistake: condition and /readyz say which values are in force."""
+    env = {"KAIWO_OPERATOR_NAMESPACE": namespace}
+    process = await operator(env=env)
+    await configure(client, scheduling={"preemption": "Report", "kubeSchedulerName": "mine"})
+    await asyncio.to_thread(process.close)
+    # The schema lets it through: a chat needs a URL, which only the plugin checks.
+    invalid = {"notify": {"sinks": [{"name": "chat", "type": "slack"}]}}
+    patch = {"spec": {"plugins": invalid, "scheduling": {"preemption": "Enforce"}}}
+    await client.merge_patch(KAIWO_CONFIG, None, "kaiwo", patch, field_manager="kubectl")
+
+    async def restarted(words: str) -> tuple[int, Any]:
+        process = await operator(env=env)
+        found = await until(
+            client,
+            KAIWO_CONFIG,
+            None,
+            "kaiwo",
+            lambda obj: words in condition(obj, "Ready").get("message", ""),
+        )
+        assert condition(found, "Ready")["reason"] == "InvalidValues"
+        code, detail = await asyncio.to_thread(process.readyz)
+        await asyncio.to_thread(process.close)
+        assert words in detail["checks"]["config"]
+        return code, detail
+
+    kept = "plugins.notify.sinks"
+    code, detail = await restarted("kept in ConfigMap kaiwo-config-history, are in force")
+    assert (code, kept in detail["checks"]["config"]) == (200, True)
+    after = await client.get(CONFIG_MAP, namespace, HISTORY)
+    assert yaml.safe_load(after["data"]["latest.yaml"])["spec"]["scheduling"]["preemption"] == "Report"
+
+    await client.delete(CONFIG_MAP, namespace, HISTORY)
+    code, detail = await restarted("the defaults are in force, and end no workload early")
+    assert (code, detail["ready"]) == (503, False)
+
+    process = await operator(env=env)
+    await client.merge_patch(
+        KAIWO_CONFIG, None, "kaiwo", {"spec": {"plugins": None}}, field_manager="kubectl"
+    )
+    await until(client, KAIWO_CONFIG, None, "kaiwo", is_ready)
+    assert (await asyncio.to_thread(process.readyz))[1]["checks"]["config"] == "in force"
+
+
 async def test_without_the_right_it_goes_on_and_says_so(
     operator: Start, client: Client, namespace: str
 ) -> None:

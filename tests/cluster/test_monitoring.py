@@ -6,14 +6,16 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from aiohttp import web
 
 from kaiwo.api.crds import KAIWO_CONFIG, KAIWO_JOB
 from kaiwo.engine.resource import JOB, POD
-from kaiwo.testing.exporter import Exporter, lines
+from kaiwo.testing.exporter import Exporter, lines, server_tls
 from kaiwo.testing.operator import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
+    from pathlib import Path
 
     from kaiwo.engine.client import Client
     from kaiwo.engine.resource import Object
@@ -149,3 +151,41 @@ async def test_an_endpoint_that_fails_is_reported_once_and_ends_nothing(
         return condition((obj or {}).get("status", {}), kind).get("reason") == "NoSamples"
 
     await until(client, KAIWO_CONFIG, None, "kaiwo", answers)
+
+
+async def test_a_bearer_token_is_read_from_its_file_and_shown_nowhere(
+    operator: Start, condition: Any, client: Client, exporter: Exporter, tmp_path: Path
+) -> None:
+    """A token that is refused is reported with its file; one that replaces it is used without a restart."""
+    del exporter  # this one has no TLS
+    context, authorities = server_tls(tmp_path)
+    token, ca = tmp_path / "token", tmp_path / "ca.crt"
+    token.write_text("canary-of-the-wrong-token")
+    ca.write_bytes(authorities)
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        if request.headers.get("Authorization") != "Bearer canary-of-the-right-token":
+            raise web.HTTPForbidden
+        return web.Response(text="# no sample")
+
+    def says_why(reason: str) -> Callable[[Object | None], bool]:
+        kind = "default/ResourceMonitored"  # of the namespace of the operator
+        return lambda obj: condition((obj or {}).get("status", {}), kind).get("reason") == reason
+
+    async with Exporter(context) as guarded:
+        guarded.answer = answer
+        process = await operator(
+            env={
+                "RESOURCE_MONITORING_ENABLED": "true",
+                "RESOURCE_MONITORING_METRICS_ENDPOINT": guarded.url,
+                "RESOURCE_MONITORING_POLLING_INTERVAL": "1s",
+                "RESOURCE_MONITORING_TOKEN_FILE": str(token),
+                "RESOURCE_MONITORING_CA_FILE": str(ca),
+            }
+        )
+        config = await until(client, KAIWO_CONFIG, None, "kaiwo", says_why("EndpointFailed"))
+        assert f"HTTP 403: the token in {token} has no right to it" in str(config)
+        assert guarded.authorization
+        token.write_text("canary-of-the-right-token")
+        accepted = await until(client, KAIWO_CONFIG, None, "kaiwo", says_why("SamplesRead"))
+    assert "canary" not in f"{config} {accepted} {process.log} {await asyncio.to_thread(process.readyz)}"

@@ -21,7 +21,7 @@ ROLE = Resource(_RBAC, "v1", "Role", "roles")
 ROLE_BINDING = Resource(_RBAC, "v1", "RoleBinding", "rolebindings")
 
 
-async def test_a_right_is_told_by_verb_kind_namespace_and_subresource(
+async def test_a_right_is_for_a_verb_a_kind_a_namespace_and_a_subresource(
     client: Client, connection: Connection, namespace: str
 ) -> None:
     """A role for ``get pods/log`` in one namespace allows that, and nothing beside it."""

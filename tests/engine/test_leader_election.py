@@ -9,54 +9,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from kaiwo.engine.errors import AlreadyExists, Conflict, ConnectionBroken, NotFound
 from kaiwo.engine.leader_election import LeaderElector, boottime
+from kaiwo.testing.lease_server import LeaseServer
 
 if TYPE_CHECKING:
     from kaiwo.engine.client import Client
     from kaiwo.engine.resource import Object, Resource
-
-
-class LeaseServer:
-    """One Lease with the API server's rules about names and versions; both candidates talk to it."""
-
-    def __init__(self) -> None:
-        self.lease: Object | None = None
-        self.writes = 0
-        self.away = False
-
-    async def get(self, _resource: Resource, _namespace: str, _name: str, *, urgent: bool) -> Object:
-        """Read."""
-        assert urgent
-        if self.away:
-            raise ConnectionBroken("away")
-        if self.lease is None:
-            raise NotFound(404)
-        return copy.deepcopy(self.lease)
-
-    async def create(self, _resource: Resource, obj: Object, *, urgent: bool) -> Object:
-        """POST."""
-        assert urgent
-        if self.lease is not None:
-            raise AlreadyExists(409)
-        return self._store(obj)
-
-    async def replace(self, _resource: Resource, obj: Object, *, urgent: bool) -> Object:
-        """PUT with resourceVersion."""
-        assert urgent
-        if self.away:
-            raise ConnectionBroken("away")
-        if self.lease is None:
-            raise NotFound(404)
-        if obj["metadata"]["resourceVersion"] != self.lease["metadata"]["resourceVersion"]:
-            raise Conflict(409)
-        return self._store(obj)
-
-    def _store(self, obj: Object) -> Object:
-        self.writes += 1
-        self.lease = copy.deepcopy(obj)
-        self.lease["metadata"]["resourceVersion"] = str(self.writes)
-        return copy.deepcopy(self.lease)
 
 
 class Clock:

@@ -24,7 +24,7 @@ async def test_a_write_that_may_be_sent_is_sent_before_anything_else_runs() -> N
     received: asyncio.Future[bytes] = loop.create_future()
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
-        def look() -> None:
+        def receive() -> None:
             peer, _ = listener.accept()
             with peer, contextlib.suppress(BlockingIOError):
                 peer.settimeout(0)
@@ -33,7 +33,7 @@ async def test_a_write_that_may_be_sent_is_sent_before_anything_else_runs() -> N
                 received.set_result(b"")
 
         def may_write() -> bool:
-            loop.call_soon(look)
+            loop.call_soon(receive)
             return True
 
         async with Client(Connection(f"http://127.0.0.1:{listener.getsockname()[1]}")) as client:

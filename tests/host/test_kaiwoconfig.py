@@ -153,3 +153,51 @@ def test_a_queue_system_that_was_in_force_and_is_not_loaded_is_missing(world: Wo
     world.see({})
     assert world.live.missing_queue == ""
     assert world.changes == 2
+
+
+KEPT = {
+    "scheduling": {"kubeSchedulerName": "mine", "preemption": "Report"},
+    "plugins": {"ray": {"wrap": "never"}},
+}
+NONSENSE = {"ray": {"headPodMemory": "banana"}, "scheduling": {"preemption": "Enforce"}}
+
+
+def test_an_object_that_is_invalid_from_the_start_ends_nobody(world: World) -> None:
+    """An administrator who had switched preemption off must not get the default by a restart."""
+    assert world.live.current.preemption == "Enforce"
+    world.see(NONSENSE)
+    assert world.live.current.preemption == "Report"
+    assert world.live.current.gpu_preemption.default_policy == "Report"
+    assert not world.live.current.terminate_underutilized
+    assert world.live.health() == (False, f"{world.live.problem}. {world.live.fallback}")
+    assert "No valid values are known" in world.live.fallback
+
+
+def test_kept_values_are_in_force_until_the_object_is_valid(world: World) -> None:
+    """With the settings of plugins; listeners hear of both changes; an invalid edit changes nothing."""
+    world.see(NONSENSE)
+    assert world.live.recover(KEPT)
+    assert (world.live.current.kube_scheduler_name, world.changes) == ("mine", 1)
+    assert world.live.settings["ray"] == Wrap(wrap="never")
+    assert world.live.health()[0]
+    assert "kept in ConfigMap kaiwo-config-history, are in force" in world.live.health()[1]
+    world.see({**NONSENSE, "nodes": []})
+    assert world.live.current.kube_scheduler_name == "mine"
+    world.see({"scheduling": {"kubeSchedulerName": "next"}})
+    assert (world.live.current.kube_scheduler_name, world.changes) == ("next", 2)
+    assert world.live.health() == (True, "in force")
+    world.see(NONSENSE)
+    assert world.live.fallback == "The last valid values stay in force"
+    assert world.live.health()[0]
+
+
+def test_kept_values_replace_neither_valid_ones_nor_are_used_when_invalid(world: World) -> None:
+    """What the object said since the start is newer; what this process cannot read is of no use."""
+    assert not world.live.recover(KEPT)
+    world.see(NONSENSE)
+    assert not world.live.recover(NONSENSE)
+    assert world.live.current.preemption == "Report"
+    world.see({"scheduling": {"kubeSchedulerName": "next"}})
+    world.see(NONSENSE)
+    assert not world.live.recover(KEPT)
+    assert world.live.current.kube_scheduler_name == "next"

@@ -89,6 +89,16 @@ def test_webhooks_are_off_by_default_and_set_by_five_variables() -> None:
         ({"RESOURCE_MONITORING_POLLING_INTERVAL": "30"}, "write for example 30s"),
         ({"RESOURCE_MONITORING_POLLING_INTERVAL": "0s"}, "must be longer than 0s"),
         ({"RESOURCE_MONITORING_ENABLED": "true"}, "RESOURCE_MONITORING_METRICS_ENDPOINT is not set"),
+        ({"RESOURCE_MONITORING_METRICS_ENDPOINT": "https://["}, "is not an http:// or https:// URL"),
+        (
+            {"RESOURCE_MONITORING_METRICS_ENDPOINT": "http://p", "RESOURCE_MONITORING_TOKEN_FILE": "/t"},
+            "RESOURCE_MONITORING_TOKEN_FILE is set and RESOURCE_MONITORING_METRICS_ENDPOINT is not an https://",
+        ),
+        ({"RESOURCE_MONITORING_CA_FILE": "/ca"}, "write https, or leave the file out"),
+        (
+            {"RESOURCE_MONITORING_METRICS_ENDPOINT": "https://u@p", "RESOURCE_MONITORING_TOKEN_FILE": "/t"},
+            "RESOURCE_MONITORING_METRICS_ENDPOINT has a user: leave one of them out",
+        ),
         ({"KAIWO_IDENTITY": "guess"}, "is not one of off, set, check"),
         (
             {"KAIWO_IDENTITY": "set"},

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import json
 import secrets
+import subprocess
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,14 +17,17 @@ import yaml
 from kaiwo.api.crds import KAIWO_JOB, render_crds
 from kaiwo.engine.client import Client
 from kaiwo.engine.credentials import load as connect
-from kaiwo.engine.errors import ApiError, Forbidden
+from kaiwo.engine.errors import ApiError, EngineError, Forbidden
 from kaiwo.install.restrictions import LABEL_PREFIX, RESTRICTIONS
 from kaiwo.install.workload_policy import workload_policy
 from kaiwo.plugin.loader import load
+from kaiwo_sandbox import control_plane as programs
+from kaiwo_sandbox import state
+from kaiwo_sandbox.lifecycle import layout
+from kaiwo_sandbox.ports import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
-    from pathlib import Path
 
     from kaiwo.engine.resource import Object
     from kaiwo_sandbox.sandbox import Sandbox
@@ -248,3 +255,83 @@ async def test_who_may_impersonate_a_user_may_submit_for_that_user(
         pytest.fail("ada may not submit for bob")
     for kind in ("clusterrolebindings", "clusterroles"):
         api.request("DELETE", f"{at}/{kind}/{name}")
+
+
+@dataclass(frozen=True)
+class Audited:
+    """A second API server of the same cluster, with an audit log.
+
+    Attributes:
+        url: where it listens.
+        log: the audit log.
+    """
+
+    url: str
+    log: Path
+
+    def dangerous(self, name: str) -> list[str]:
+        """The annotation of each answered request for a workload; empty where there is none."""
+        events = [json.loads(line) for line in self.log.read_text().splitlines()]
+        key = f"kaiwo-workloads.{INSTALLATION}/dangerous"
+        return [
+            event.get("annotations", {}).get(key, "")
+            for event in events
+            if event["stage"] == "ResponseComplete" and event["objectRef"].get("name") == name
+        ]
+
+
+AUDIT_POLICY = """\
+apiVersion: audit.k8s.io/v1
+kind: Policy
+rules:
+- level: Metadata
+  resources: [{group: kaiwo.silogen.ai, resources: [kaiwojobs]}]
+- level: None
+"""
+
+
+@pytest.fixture
+async def audited(control_plane: Sandbox, tmp_path: Path) -> AsyncIterator[Audited]:
+    """An API server beside that of the other tests, which has no audit log."""
+    known = state.load(control_plane.directory)
+    assert known is not None
+    (port,) = free_ports(1)
+    policy, log = tmp_path / "policy.yaml", tmp_path / "audit.log"
+    policy.write_text(AUDIT_POLICY)
+    files = layout(control_plane.directory, known)
+    command = programs.apiserver(Path(known.programs["kube-apiserver"]), files)
+    command += [f"--secure-port={port}", f"--audit-policy-file={policy}", f"--audit-log-path={log}"]
+    with (tmp_path / "output").open("wb") as output:
+        server = subprocess.Popen(command, stdout=output, stderr=output)  # noqa: ASYNC220  ended below
+        try:
+            yield Audited(f"https://{files.address}:{port}", log)
+        finally:
+            server.kill()
+            server.wait()
+
+
+async def test_the_audit_log_says_who_asked_for_a_workload_without_security_context(
+    tenancy: Tenancy, audited: Audited, control_plane: Sandbox
+) -> None:
+    """Allowed or refused, created or changed; workloads with a security context have no annotation."""
+    connection = connect(control_plane.kubeconfig)
+    connection.server = audited.url
+    connection.impersonation = (("Impersonate-User", "bob"), ("Impersonate-Group", "system:authenticated"))
+    async with Client(connection) as bob:
+        async with asyncio.timeout(90):
+            while not (audited.log.exists() and any(audited.dangerous("probe"))):
+                # The new server takes a moment to start, and another one to read policies and roles.
+                with contextlib.suppress(EngineError):
+                    await bob.create(KAIWO_JOB, job(tenancy.open, "probe", dangerous=True), dry_run=True)
+                await asyncio.sleep(0.2)
+        await bob.create(KAIWO_JOB, job(tenancy.open, "allowed", dangerous=True))
+        await bob.create(KAIWO_JOB, job(tenancy.open, "secure"))
+        await bob.merge_patch(KAIWO_JOB, tenancy.open, "secure", {"spec": {"dangerous": True}})
+        with pytest.raises(Forbidden, match="denied request"):
+            await bob.create(KAIWO_JOB, job(tenancy.restricted, "refused", dangerous=True))
+        async with asyncio.timeout(60):
+            while not audited.dangerous("refused"):
+                await asyncio.sleep(0.1)
+    assert audited.dangerous("allowed") == ["requested by bob"]
+    assert audited.dangerous("secure") == ["", "requested by bob"]
+    assert audited.dangerous("refused") == ["requested by bob"]

@@ -16,6 +16,7 @@ from kaiwo.cli.install_options import (
     api_server_ports_of,
     installation_options,
     monitoring_options,
+    mounted_secrets,
     pod_options,
     shard_option,
     webhook_options,
@@ -165,6 +166,23 @@ _UNINSTALL_NOTE = """\
     help="Where its processes listen, for --network-policy (the port of the URL, or 9090).",
 )
 @click.option(
+    "--monitoring-token-file",
+    metavar="PATH",
+    help="File of the operator's container with a bearer token for an https endpoint; see --mount-secret.",
+)
+@click.option(
+    "--monitoring-ca-file",
+    metavar="PATH",
+    help="File of the operator's container with the CA certificates of the endpoint; see --mount-secret.",
+)
+@click.option(
+    "--mount-secret",
+    "secrets",
+    multiple=True,
+    metavar="NAME",
+    help="Secret of the operator's namespace, mounted at /etc/kaiwo/NAME; may be given several times.",
+)
+@click.option(
     "--kaiwoconfig",
     type=click.Path(dir_okay=False, exists=True),
     metavar="FILE",
@@ -205,6 +223,9 @@ def manifests(
     monitoring_endpoint: str | None,
     monitoring_interval: str | None,
     monitoring_port: int | None,
+    monitoring_token_file: str | None,
+    monitoring_ca_file: str | None,
+    secrets: tuple[str, ...],
     kaiwoconfig: str | None,
     previous: str | None,
     from_cluster: bool,
@@ -239,7 +260,14 @@ def manifests(
         network_policy=network_policy,
         api_server_ports=api_server_ports_of(network_policy, api_server_ports),
         webhooks=webhook_options(webhooks, enforce_gpu_workloads, identity, webhook_certificates),
-        monitoring=monitoring_options(monitoring_endpoint, monitoring_interval, monitoring_port),
+        monitoring=monitoring_options(
+            monitoring_endpoint,
+            monitoring_interval,
+            monitoring_port,
+            monitoring_token_file,
+            monitoring_ca_file,
+        ),
+        secrets=mounted_secrets(secrets),
         shard=shard_option(shard, chosen, watched=bool(watch_namespaces), webhooks=webhooks),
     )
     if MONITORING in parts:

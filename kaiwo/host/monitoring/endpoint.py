@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import re
 import signal
 import socket
 from concurrent.futures import ThreadPoolExecutor
@@ -16,13 +17,17 @@ from urllib.parse import urlsplit, urlunsplit
 
 import aiohttp
 
+from kaiwo.engine.errors import CredentialsError
+from kaiwo.host.monitoring.access import EndpointAccess, EndpointFiles
 from kaiwo.workload.monitoring import prometheus_query
 from kaiwo.workload.monitoring.prometheus_query import QueryError
 from kaiwo.workload.monitoring.prometheus_text import TextReader
 from kaiwo.workload.monitoring.samples import Samples, TooManySamplesError, meanings
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Callable, Iterable
+    from contextlib import AbstractAsyncContextManager
     from datetime import datetime
 
     from kaiwo.plugin.vendors import Utilization
@@ -43,6 +48,8 @@ _SHORTEST, _LONGEST = 5.0, 60.0  # seconds that one scrape may take
 _FRESH = 3  # intervals; a sample that is older says nothing
 _AHEAD = 5.0  # seconds by which the clocks of two machines may differ
 _OK = 200
+_NOT_AUTHORIZED = (401, 403)
+_TLS_CONTEXT: Final = re.compile(r" ssl:(<[^>]*>|\w+)")
 _T = TypeVar("_T")
 _TEXT: Final = ("text/plain", "application/openmetrics-text")
 _TEXT_PATHS: Final = ("metrics", "federate")
@@ -72,7 +79,12 @@ class Endpoint:
     """
 
     def __init__(
-        self, url: str, utilizations: Iterable[Utilization], interval: float, now: Callable[[], datetime]
+        self,
+        url: str,
+        utilizations: Iterable[Utilization],
+        interval: float,
+        now: Callable[[], datetime],
+        files: EndpointFiles = EndpointFiles(),  # noqa: B008  frozen
     ) -> None:
         """Nothing is read yet.
 
@@ -81,6 +93,7 @@ class Endpoint:
             utilizations: metrics of the loaded vendors.
             interval: seconds between two scrapes.
             now: the time.
+            files: token and CA certificates for its server.
         """
         self.shown = shown(url)
         self._url = url
@@ -90,6 +103,9 @@ class Endpoint:
         self._fresh = max(_FRESH * interval, 2 * _LONGEST)
         self._now = now
         self._evaluated = 0.0
+        self._access = EndpointAccess(files)
+        self._headers: dict[str, str] = {}
+        self._tls: ssl.SSLContext | bool = True
         self._session: aiohttp.ClientSession | None = None
         self._thread = ThreadPoolExecutor(1, "monitoring", _block_signals)
 
@@ -113,6 +129,7 @@ class Endpoint:
         samples = Samples()
         try:
             async with asyncio.timeout(self.timeout):
+                self._headers, self._tls = await self._access.headers(), self._access.tls()
                 if is_text(self._url):
                     await self._read_text(samples)
                 else:
@@ -121,7 +138,7 @@ class Endpoint:
             raise EndpointError(f"{self.shown} does not answer within {self.timeout:g} s") from None
         except TooManySamplesError:
             raise EndpointError(f"{self.shown} has more samples than any cluster has GPUs") from None
-        except QueryError as error:
+        except (QueryError, CredentialsError) as error:
             raise EndpointError(f"{self.shown}: {error}") from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise EndpointError(f"{self.shown}: {self._words(error)}") from None
@@ -129,7 +146,8 @@ class Endpoint:
 
     def _words(self, error: Exception) -> str:
         parts = urlsplit(self._url)
-        text = str(error) or type(error).__name__
+        # The representation of a TLS context has an address in memory, which differs between processes.
+        text = _TLS_CONTEXT.sub("", str(error)) or type(error).__name__
         return text.replace(parts.netloc, parts.netloc.rpartition("@")[2]).splitlines()[0][:200]
 
     # -- Prometheus text
@@ -169,9 +187,8 @@ class Endpoint:
         return [host]
 
     async def _read_one(self, url: str, host: str, samples: Samples) -> None:
-        assert self._session is not None  # noqa: S101  made in read
         headers = {"Accept": "text/plain;version=0.0.4"} | ({"Host": host} if host else {})
-        async with self._session.get(url, headers=headers, allow_redirects=False) as response:
+        async with self._get(url, headers) as response:
             kind = self._check(response)
             if kind not in _TEXT:
                 raise EndpointError(
@@ -209,10 +226,9 @@ class Endpoint:
         return prometheus_query.read_answer(body, meaning, samples)
 
     async def _query(self, query: str) -> bytes:
-        assert self._session is not None  # noqa: S101  made in read
         parts = urlsplit(self._url)
         url = urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/") + prometheus_query.PATH, "", ""))
-        async with self._session.get(url, params={"query": query}, allow_redirects=False) as response:
+        async with self._get(url, {}, {"query": query}) as response:
             kind = self._check(response)
             if kind != "application/json":
                 raise EndpointError(
@@ -226,12 +242,25 @@ class Endpoint:
                     raise EndpointError(f"{self.shown} answers with more than {MOST_ANSWER >> 20} MiB")
             return b"".join(pieces)
 
+    def _get(
+        self, url: str, headers: dict[str, str], params: dict[str, str] | None = None
+    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+        assert self._session is not None  # noqa: S101  made in read
+        # A redirect is an answer that cannot be used: the token goes nowhere else.
+        return self._session.get(
+            url, headers=headers | self._headers, params=params, ssl=self._tls, allow_redirects=False
+        )
+
     def _check(self, response: aiohttp.ClientResponse) -> str:
         """The type of an answer that can be used.
 
         Raises:
             EndpointError: it is an error, or packed.
         """
+        if response.status in _NOT_AUTHORIZED:
+            token = self._access.files.token
+            how = f"the token in {token} has no right to it" if token else "it expects a token"
+            raise EndpointError(f"{self.shown} answers with HTTP {response.status}: {how}")
         if response.status != _OK:
             raise EndpointError(f"{self.shown} answers with HTTP {response.status}")
         packed = response.headers.get("Content-Encoding", "identity")

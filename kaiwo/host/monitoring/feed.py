@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from kaiwo.engine.leader_election import boottime
+from kaiwo.host.monitoring.access import EndpointFiles
 from kaiwo.host.monitoring.endpoint import Endpoint, EndpointError
 from kaiwo.workload.monitoring.history import longest_gap
 from kaiwo.workload.monitoring.scrape import Scrape
@@ -51,6 +52,7 @@ class SampleFeed:
         vendors: tuple[GpuVendor, ...],
         *,
         monitored: tuple[str, float] | None,
+        files: Callable[[str], EndpointFiles] = lambda _: EndpointFiles(),
         unled: Callable[[], float | None],
         clock: Callable[[], float] = boottime,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -61,6 +63,7 @@ class SampleFeed:
             manager: says whether this process leads.
             vendors: of the loaded plugins; they name the metrics.
             monitored: endpoint and interval of resource monitoring, None where it is off.
+            files: token and CA certificates for an endpoint.
             unled: seconds during which no process led before this one did, None if that is not known.
             clock: seconds of a clock that is never set.
             now: the time.
@@ -68,6 +71,7 @@ class SampleFeed:
         self._manager = manager
         self._utilizations = [vendor.utilization for vendor in vendors if vendor.utilization is not None]
         self._monitored = _Source(*monitored, []) if monitored is not None else None
+        self._files = files
         self._unled = unled
         self._clock, self._now = clock, now
         self._others: dict[str, _Source] = {}
@@ -104,7 +108,9 @@ class SampleFeed:
                 group.create_task(self._read(source), name="GPU samples")
 
     async def _read(self, source: _Source) -> None:
-        endpoint = Endpoint(source.url, self._utilizations, source.interval, self._now)
+        endpoint = Endpoint(
+            source.url, self._utilizations, source.interval, self._now, self._files(source.url)
+        )
         _log.info("reading GPU utilisation from %s", endpoint.shown)
         failed = False
         try:

@@ -76,6 +76,7 @@ class Monitoring:
         serves: Callable[[str], bool],
     ) -> None:
         """Make the monitor; see :class:`kaiwo.host.monitoring.monitor.Monitor` for the arguments."""
+        from kaiwo.host.monitoring.access import EndpointFiles
         from kaiwo.host.monitoring.endpoint import Endpoint
         from kaiwo.host.monitoring.metrics import MonitoringMetrics
         from kaiwo.host.monitoring.monitor import Monitor
@@ -86,6 +87,7 @@ class Monitoring:
             [vendor.utilization for vendor in self._vendors if vendor.utilization is not None],
             interval,
             self.uses.now,
+            EndpointFiles.of(settings, settings.resource_monitoring_metrics_endpoint),
         )
         self._monitor = Monitor(
             self._manager, self._endpoint, self.uses,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from kaiwo.plugin.kit.json_access import lenient_map, lenient_maps
@@ -61,14 +62,20 @@ class PoolShape:
     @property
     def name(self) -> str:
         """Name of the pool, a label value and an object name: at most 63 characters."""
-        tail = f"-{self.gpus}gpu-{self.cpu}core-{self.memory}gi"
-        model = _OUTSIDE_NAME.sub("-", self.model.lower()).strip("-") or "unknown"
-        vendor = _OUTSIDE_NAME.sub("-", self.vendor.lower()).strip("-")
-        room = MAX_LABEL - len(vendor) - 1 - len(tail)
-        if len(model) > room:
-            digest = hashlib.sha256(model.encode()).hexdigest()[:_HASH_DIGITS]
-            model = f"{model[: max(0, room - _HASH_DIGITS - 1)].strip('-')}-{digest}".strip("-")
-        return f"{vendor}-{model}{tail}"
+        return name_of(self)
+
+
+@lru_cache(maxsize=1024)
+def name_of(shape: PoolShape) -> str:
+    """A name is needed several times for each node in each reconciliation, and many nodes share one."""
+    tail = f"-{shape.gpus}gpu-{shape.cpu}core-{shape.memory}gi"
+    model = _OUTSIDE_NAME.sub("-", shape.model.lower()).strip("-") or "unknown"
+    vendor = _OUTSIDE_NAME.sub("-", shape.vendor.lower()).strip("-")
+    room = MAX_LABEL - len(vendor) - 1 - len(tail)
+    if len(model) > room:
+        digest = hashlib.sha256(model.encode()).hexdigest()[:_HASH_DIGITS]
+        model = f"{model[: max(0, room - _HASH_DIGITS - 1)].strip('-')}-{digest}".strip("-")
+    return f"{vendor}-{model}{tail}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +177,7 @@ def with_kept_pool(node: PoolNode, selected: Collection[str]) -> PoolNode:
     label = node.labels.get(NODEPOOL, "")
     if node.shape is None or node.pool_by_hand or node.merged_from or label not in selected:
         return node
-    tail = _TAIL.search(label)
+    tail = _TAIL.search(label) if label != node.shape.name else None
     if tail is None:
         return node
     kept = replace(node.shape, cpu=int(tail[1]), memory=int(tail[2]))

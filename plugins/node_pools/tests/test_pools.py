@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from kaiwo.testing import node
 from kaiwo_node_pools.node_patch import node_patch, pending_patch, pool_left
 from kaiwo_node_pools.pool_merge import merged_names
-from kaiwo_node_pools.pools import PoolShape, node_pools, pool_node, pool_of, with_kept_pool
+from kaiwo_node_pools.pools import PoolShape, name_of, node_pools, pool_node, pool_of, with_kept_pool
 from kaiwo_node_pools.settings import NodePoolsSettings
 from kaiwo_node_pools.topology import TopologyRule
 
@@ -168,6 +168,22 @@ def test_five_thousand_unchanged_nodes_need_no_write(vendors: Vendors) -> None:
     ]
     assert len(node_pools(after, merged)) == 16
     assert not any(node_patch(node, pool_of(node, merged), "k") for node in after)
+
+
+def test_a_pass_at_rest_makes_each_name_once_and_no_node_anew(vendors: Vendors) -> None:
+    """The event loop waits for the pass, so its cost for each node counts; nodes share pools."""
+    nodes = []
+    for number in range(500):
+        made = amd(f"n{number}", memory=f"{1000 + 10 * (number % 20)}Gi")
+        node = pool_node(made, vendors)
+        nodes.append(pool_node(written(made, node_patch(node, pool_of(node, {}), "")), vendors))
+    selected = {pool.name for pool in node_pools(nodes)}
+    assert len(selected) == 20
+    name_of.cache_clear()
+    kept = [with_kept_pool(node, selected) for node in nodes]
+    assert all(after is before for after, before in zip(kept, nodes, strict=True))
+    assert not any(node_patch(node, pool_of(node, {}), "") for node in kept)
+    assert name_of.cache_info().misses == 20
 
 
 @settings(max_examples=60)

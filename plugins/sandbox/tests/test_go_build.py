@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from typing import TYPE_CHECKING
 
 import pytest
 
 from kaiwo_sandbox.binaries import cache, ensure, go_build
-from kaiwo_sandbox.builds.binary_sets import CORE, COREDNS, KUBERAY
+from kaiwo_sandbox.builds.binary_sets import APPWRAPPER, CORE, COREDNS, KUBERAY
 from kaiwo_sandbox.errors import SandboxError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from kaiwo_sandbox.builds.binary_sets import BinarySet
 
 BUILDS = """
 modules = pathlib.Path({modules!r})
@@ -71,7 +74,7 @@ def test_a_build_announces_its_length_before_it_starts(
     fake_go(BUILDS.format(modules=str(modules)))
     lines: list[str] = []
     ensure(["kuberay"], progress=lines.append)
-    assert "about 11 minutes in total" in lines[0]
+    assert "about 9 minutes in total" in lines[0]
     assert "about 9 minutes" in lines[1]
     assert "etcd" in lines[1]
     built = [line for line in lines if " built, " in line and line.startswith("  ")]
@@ -85,7 +88,32 @@ def test_the_estimate_follows_the_machine(
 ) -> None:
     """Measured on two cores; a large machine is quicker, though not without bound."""
     monkeypatch.setattr("os.sched_getaffinity", lambda _pid: set(range(cores)))
-    assert go_build.estimate(CORE) == minutes
+    assert go_build.estimate([CORE]) == [minutes]
+
+
+def test_the_estimate_of_an_addon_leaves_out_packages_of_the_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the core it takes seconds, and alone minutes."""
+    monkeypatch.setattr("os.sched_getaffinity", lambda _pid: {0, 1})
+    assert go_build.estimate([CORE, KUBERAY]) == [9, 0.2]
+    assert go_build.estimate([KUBERAY]) == [2]
+
+
+_REPLACED = re.compile(r"^\t(\S+) => \S+ (v\S+)$", re.MULTILINE)
+_REQUIRED = re.compile(r"^\t(\S+) (v\S+)", re.MULTILINE)
+
+
+def _versions(binary_set: BinarySet) -> dict[str, str]:
+    """The version of each module that a set is built from."""
+    text = binary_set.files["go.mod"].decode()
+    return {**dict(_REQUIRED.findall(text)), **dict(_REPLACED.findall(text))}
+
+
+@pytest.mark.parametrize("binary_set", [APPWRAPPER, KUBERAY], ids=lambda each: each.name)
+def test_addons_are_built_from_the_modules_of_the_core(binary_set: BinarySet) -> None:
+    """Another version of one module would compile a thousand packages again, two minutes on two cores."""
+    core, addon = _versions(CORE), _versions(binary_set)
+    assert addon["sigs.k8s.io/controller-runtime"] == core["sigs.k8s.io/controller-runtime"]
+    assert {name: version for name, version in addon.items() if core.get(name, version) != version} == {}
 
 
 def test_a_successful_build_leaves_binaries_and_manifests_and_nothing_else(

@@ -55,6 +55,10 @@ class Choices:
     identity: str = "off"
     certificates: str = ""
     allowed: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = ()
+    endpoint: str = ""
+    token_file: str = ""
+    ca_file: str = ""
 
     def values(self) -> Object:
         """The values of the chart."""
@@ -76,6 +80,12 @@ class Choices:
             "priorityClassName": self.priority_class,
             "imagePullSecrets": list(self.pull_secrets),
             "pluginsAllowed": list(self.allowed),
+            "secretMounts": list(self.secrets),
+            "monitoring": {
+                "endpoint": self.endpoint,
+                "tokenFile": self.token_file,
+                "caFile": self.ca_file,
+            },
             **{part: {"enabled": part in self.parts} for part in PARTS},
         }
 
@@ -89,6 +99,11 @@ class Choices:
             found += ["--restrict", name]
         for name in self.pull_secrets:
             found += ["--image-pull-secret", name]
+        for name in self.secrets:
+            found += ["--mount-secret", name]
+        found += ["--monitoring-endpoint", self.endpoint] if self.endpoint else []
+        found += ["--monitoring-token-file", self.token_file] if self.token_file else []
+        found += ["--monitoring-ca-file", self.ca_file] if self.ca_file else []
         found += ["--identity", self.identity]
         found += ["--webhook-certificates", self.certificates] if self.certificates else []
         found += ["--enforce-gpu-workloads"] if self.enforce else []
@@ -208,6 +223,18 @@ TABLE = {
         plugins=("batch_job",), allowed=("batch_job@kaiwo-batch-job>=0.1,<2", f"acme@x==1#sha256={'a' * 64}")
     ),
     "another priority class": Choices(priority_class="high"),
+    "mounted secrets": Choices(secrets=("notify", "thanos"), parts=("operator", "scheduler")),
+    "mounted secrets beside certificates": Choices(
+        webhooks=True, certificates="tls", secrets=("notify",), parts=("operator",)
+    ),
+    "a metrics endpoint": Choices(endpoint="http://prometheus:9090", parts=("operator",)),
+    "a metrics endpoint with a token": Choices(
+        endpoint="https://thanos:9091",
+        parts=("operator",),
+        secrets=("thanos",),
+        token_file="/etc/kaiwo/thanos/token",
+        ca_file="/etc/kaiwo/thanos/ca.crt",
+    ),
 }
 
 
@@ -273,6 +300,10 @@ def test_both_ways_install_the_same_for_random_choices(
         ("webhooks.certificateSecret=a", "webhooks.certificateSecret needs webhooks.enabled: true"),
         ("networkPolicy.apiServerPorts={https}", "/networkPolicy/apiServerPorts/0"),
         ("crds.enabled=maybe", "/crds/enabled"),
+        ("secretMounts={Notify}", "/secretMounts/0"),
+        ("secretMounts={certificates}", "/secretMounts/0"),
+        ("monitoring.tokenFile=token", "/monitoring/tokenFile"),
+        ("monitoring.caFile=/ca.crt", "need an https:// URL in monitoring.endpoint"),
         ("operator.resource=1", "'resource' not allowed"),
         ("plugin={batch_job}", "'plugin' not allowed"),
         ("kaiwoConfig.plugins.kueue.labelNamespaces=1", "/kaiwoConfig/plugins/kueue/labelNamespaces"),

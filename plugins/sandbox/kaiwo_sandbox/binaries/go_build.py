@@ -8,10 +8,12 @@ import shutil
 import subprocess
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kaiwo_sandbox.binaries import cache
+from kaiwo_sandbox.builds.binary_sets import CORE
 from kaiwo_sandbox.errors import SandboxError
 from kaiwo_sandbox.paths import cache_dir, make_private
 
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
 
 MINIMUM_GO = (1, 26)
 """The Go version that the newest Kubernetes modules require in go.mod."""
+
+_GCFLAGS = "-gcflags=all=-dwarf=false"
+"""The compiler leaves out debugging information, which the linker would drop (``-s -w``)."""
 
 _POLL_SECONDS = 1.0
 _REPORT_SECONDS = 30.0
@@ -80,10 +85,12 @@ def _minutes(seconds: float) -> str:
     return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
 
 
-def estimate(binary_set: BinarySet) -> float:
-    """Estimate the minutes of a build on this machine's cores; more cores do not speed up linking."""
+def estimate(binary_sets: Sequence[BinarySet]) -> list[float]:
+    """Estimate the minutes of each set of a build on this machine; more cores do not speed up linking."""
     cores = len(os.sched_getaffinity(0))
-    return max(binary_set.minutes * 2 / cores, binary_set.minutes / 4)
+    with_core = CORE in binary_sets
+    measured = [(with_core and each.minutes_after_core) or each.minutes for each in binary_sets]
+    return [max(minutes * 2 / cores, minutes / 4) for minutes in measured]
 
 
 def build(binary_sets: Sequence[BinarySet], progress: Progress) -> None:
@@ -95,11 +102,11 @@ def build(binary_sets: Sequence[BinarySet], progress: Progress) -> None:
     Raises:
         SandboxError: Go is missing or too old, the disk is nearly full, or a build failed.
     """
+    estimates = estimate(binary_sets)
     if len(binary_sets) > 1:
-        minutes = sum(estimate(each) for each in binary_sets)
-        progress(f"building {len(binary_sets)} sets of programs: about {minutes:.0f} minutes in total")
-    for binary_set in binary_sets:
-        build_set(binary_set, progress)
+        progress(f"building {len(binary_sets)} sets of programs: about {sum(estimates):.0f} minutes in total")
+    for binary_set, minutes in zip(binary_sets, estimates, strict=True):
+        build_set(binary_set, minutes, progress)
     shutil.rmtree(_build_cache(), ignore_errors=True)
 
 
@@ -107,8 +114,13 @@ def _build_cache() -> Path:
     return cache_dir() / "go-build"
 
 
-def build_set(binary_set: BinarySet, progress: Progress) -> None:
+def build_set(binary_set: BinarySet, minutes: float, progress: Progress) -> None:
     """Build one set into the cache and keep the compiler cache.
+
+    Args:
+        binary_set: the set.
+        minutes: the estimate.
+        progress: receives lines about the build.
 
     Raises:
         SandboxError: Go is missing or too old, the disk is nearly full, or the build failed.
@@ -123,7 +135,7 @@ def build_set(binary_set: BinarySet, progress: Progress) -> None:
         )
     names = ", ".join(program.name for program in binary_set.programs)
     progress(
-        f"building {names} from source: about {estimate(binary_set):.0f} minutes on this machine, "
+        f"building {names} from source: about {max(minutes, 1):.0f} minutes on this machine, "
         f"{_GIBIBYTES_NEEDED} GiB of disk while it runs; the result is kept in {root}"
     )
     with tempfile.TemporaryDirectory(prefix=f"{binary_set.name}-", dir=root) as temporary:
@@ -134,7 +146,10 @@ def build_set(binary_set: BinarySet, progress: Progress) -> None:
         for name, content in binary_set.files.items():
             (module / name).write_bytes(content)
         environment = _environment(_build_cache())
-        _run(binary_set, [go, *_arguments(binary_set, output)], work, environment, progress)
+        report = partial(
+            _report_until_exit, binary_set=binary_set, minutes=minutes, work=work, progress=progress
+        )
+        _run(binary_set, [go, *_arguments(binary_set, output)], work, environment, report)
         for program in binary_set.programs:
             (output / program.built_as).rename(prepared / "bin" / program.name)
         copy_manifests(binary_set, go, module, prepared / "manifests", environment)
@@ -143,11 +158,15 @@ def build_set(binary_set: BinarySet, progress: Progress) -> None:
 
 def _arguments(binary_set: BinarySet, output: Path) -> list[str]:
     packages = "tool" if binary_set.source is None else "."
-    return ["build", "-trimpath", "-ldflags", binary_set.ldflags, "-o", f"{output}/", packages]
+    return ["build", "-trimpath", _GCFLAGS, "-ldflags", binary_set.ldflags, "-o", f"{output}/", packages]
 
 
 def _run(
-    binary_set: BinarySet, command: list[str], work: Path, environment: Mapping[str, str], progress: Progress
+    binary_set: BinarySet,
+    command: list[str],
+    work: Path,
+    environment: Mapping[str, str],
+    report: Callable[[subprocess.Popen[bytes]], None],
 ) -> None:
     log = work / "build.log"
     with log.open("wb") as output:
@@ -155,7 +174,7 @@ def _run(
             command, cwd=work / "module", env=environment, stdout=output, stderr=subprocess.STDOUT
         )
         try:
-            _report_until_exit(build, binary_set, work, progress)
+            report(build)
         except BaseException:
             build.terminate()
             build.wait()
@@ -171,11 +190,11 @@ def _run(
 
 
 def _report_until_exit(
-    build: subprocess.Popen[bytes], binary_set: BinarySet, work: Path, progress: Progress
+    build: subprocess.Popen[bytes], *, binary_set: BinarySet, minutes: float, work: Path, progress: Progress
 ) -> None:
     """Report each finished binary, and the elapsed time every half minute."""
     started = last = time.monotonic()
-    expected = estimate(binary_set) * 60
+    expected = minutes * 60
     missing = {program.built_as: program.name for program in binary_set.programs}
     while True:
         exited = _has_exited(build)

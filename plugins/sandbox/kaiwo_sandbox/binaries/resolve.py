@@ -169,7 +169,7 @@ def _fetch_or_build(missing: Sequence[ProgramRequest], image_list: ImageList, pr
     if failures and not go_build.is_installed():
         raise downloads.unavailable(reasons)
     if reasons:
-        minutes = sum(go_build.estimate(each) for each in to_build)
+        minutes = sum(go_build.estimate(to_build))
         progress(
             f"warning: cannot download programs: {'; '.join(reasons)}. "
             f"Building them with Go instead, which takes about {minutes:.0f} minutes"

@@ -57,6 +57,7 @@ class BinarySet:
         programs: the programs to build.
         ldflags: linker flags.
         minutes: duration of a cold build on two cores, measured.
+        minutes_after_core: the same when the core was built before, whose packages it shares.
         manifests: files that are copied from the modules to the cache.
         source: a Go file under ``kaiwo_sandbox/builds`` with the set's only program. Without it the programs
             are packages of other modules.
@@ -71,6 +72,7 @@ class BinarySet:
     manifests: tuple[ManifestSource, ...] = ()
     source: str | None = None
     earlier: tuple[str, ...] = ()
+    minutes_after_core: float | None = None
 
     @property
     def files(self) -> dict[str, bytes]:
@@ -88,30 +90,11 @@ _APPWRAPPER_MODULE = "github.com/project-codeflare/appwrapper"
 _KUBERAY_MODULE = "github.com/ray-project/kuberay/ray-operator"
 _KUEUE_FILES = ("config/components/crd/bases/*.yaml", "config/components/webhook/manifests.yaml")
 _APPWRAPPER_FILES = ("config/crd/bases/*.yaml", "config/webhook/manifests.yaml")
+_APPWRAPPER_MANIFESTS = (ManifestSource("appwrapper", _APPWRAPPER_MODULE, _APPWRAPPER_FILES),)
 _APPWRAPPER_SOURCE = "appwrapper.go"
 """The project's own program serves webhooks on all addresses of the machine at a fixed port."""
 
-
-def _kuberay(name: str) -> BinarySet:
-    return BinarySet(
-        name=name,
-        programs=(Program("ray-operator", _KUBERAY_MODULE),),
-        ldflags=_STRIPPED,
-        minutes=2,
-        manifests=(ManifestSource("kuberay", _KUBERAY_MODULE, ("config/crd/bases/*.yaml",)),),
-    )
-
-
-def _appwrapper(name: str) -> BinarySet:
-    return BinarySet(
-        name=name,
-        programs=(Program("appwrapper-controller", f"{_MODULE_PREFIX}/{name}"),),
-        ldflags=_STRIPPED,
-        minutes=1.5,
-        manifests=(ManifestSource("appwrapper", _APPWRAPPER_MODULE, _APPWRAPPER_FILES),),
-        source=_APPWRAPPER_SOURCE,
-    )
-
+_KUBERAY_MANIFESTS = (ManifestSource("kuberay", _KUBERAY_MODULE, ("config/crd/bases/*.yaml",)),)
 
 CORE = BinarySet(
     name="core",
@@ -128,8 +111,25 @@ CORE = BinarySet(
     manifests=(ManifestSource("kueue", "sigs.k8s.io/kueue", _KUEUE_FILES),),
     earlier=("5e0d00a35369e256",),
 )
-APPWRAPPER = _appwrapper("appwrapper")
-KUBERAY = _kuberay("kuberay")
+APPWRAPPER = BinarySet(
+    name="appwrapper",
+    programs=(Program("appwrapper-controller", f"{_MODULE_PREFIX}/appwrapper"),),
+    ldflags=_STRIPPED,
+    minutes=1.5,
+    minutes_after_core=0.2,
+    manifests=_APPWRAPPER_MANIFESTS,
+    source=_APPWRAPPER_SOURCE,
+)
+KUBERAY = BinarySet(
+    name="kuberay",
+    programs=(Program("ray-operator", f"{_MODULE_PREFIX}/kuberay"),),
+    ldflags=_STRIPPED,
+    minutes=2,
+    minutes_after_core=0.2,
+    manifests=_KUBERAY_MANIFESTS,
+    source="kuberay.go",
+    earlier=("b4b09d96e0dcea55",),
+)
 OLDER_KUEUE = BinarySet(
     name="older-kueue",
     programs=(Program("kueue", "sigs.k8s.io/kueue/cmd/kueue"),),
@@ -137,8 +137,21 @@ OLDER_KUEUE = BinarySet(
     minutes=3,
     manifests=(ManifestSource("kueue", "sigs.k8s.io/kueue", _KUEUE_FILES),),
 )
-OLDER_APPWRAPPER = _appwrapper("older-appwrapper")
-OLDER_KUBERAY = _kuberay("older-kuberay")
+OLDER_APPWRAPPER = BinarySet(
+    name="older-appwrapper",
+    programs=(Program("appwrapper-controller", f"{_MODULE_PREFIX}/older-appwrapper"),),
+    ldflags=_STRIPPED,
+    minutes=1.5,
+    manifests=_APPWRAPPER_MANIFESTS,
+    source=_APPWRAPPER_SOURCE,
+)
+OLDER_KUBERAY = BinarySet(
+    name="older-kuberay",
+    programs=(Program("ray-operator", _KUBERAY_MODULE),),
+    ldflags=_STRIPPED,
+    minutes=2,
+    manifests=_KUBERAY_MANIFESTS,
+)
 
 NODE = BinarySet(
     name="node",

@@ -33,8 +33,9 @@ ADDONS = ("kueue", "kuberay", "appwrapper")
 SYSTEM_PATH = "/usr/bin:/bin"
 KAIWO = Path(sys.executable).with_name("kaiwo")
 BUILDS = """
+built = 'module ' if arguments[-1] == '.' else 'tool '
 for line in open('go.mod') if arguments[0] == 'build' else []:
-    if line.startswith('tool ') or line.startswith('\\t') and ' ' not in line.strip():
+    if line.startswith(built) or line.startswith('\\t') and ' ' not in line.strip():
         name = line.split()[-1].split('/')
         name = name[-2] if name[-1] == 'v3' else name[-1]
         path = pathlib.Path(arguments[arguments.index('-o') + 1]) / name
