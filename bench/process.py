@@ -46,10 +46,23 @@ class Program:
         """Largest resident memory so far (``VmHWM`` of proc(5))."""
         return self._memory("VmHWM")
 
+    def waited_seconds(self) -> float:
+        """Time that it could have run and waited for a core, so far."""
+        schedstat = Path(f"/proc/{self._popen.pid}/schedstat").read_text(encoding="ascii")
+        return int(schedstat.split()[1]) / 1e9
+
+    def context_switches(self) -> tuple[int, int]:
+        """How often it waited for something, and how often another program took its core, so far."""
+        return self._status("voluntary_ctxt_switches"), self._status("nonvoluntary_ctxt_switches")
+
     def _memory(self, field: str) -> float:
+        return self._status(field) / 1024
+
+    def _status(self, field: str) -> int:
+        """A number of proc(5)'s ``status``."""
         status = Path(f"/proc/{self._popen.pid}/status").read_text(encoding="ascii")
         line = next(line for line in status.splitlines() if line.startswith(field))
-        return int(line.split()[1]) / 1024
+        return int(line.split()[1])
 
     def resident_mebibytes(self) -> float:
         """Resident memory now (``VmRSS`` of proc(5))."""

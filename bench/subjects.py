@@ -48,9 +48,18 @@ def launched_operator(
     plugins: Sequence[str] = PLUGINS,
     environment: Mapping[str, str] | None = None,
     log: str = "operator.log",
+    address: str = "",
 ) -> Iterator[tuple[Program, Callable[[], bool]]]:
-    """Start the operator and yield it at once, with a function that returns whether it is ready."""
-    address = f"127.0.0.1:{free_ports(1)[0]}"
+    """Start the operator and yield it at once, with a function that returns whether it is ready.
+
+    Args:
+        server: what it works on.
+        plugins: what it runs with.
+        environment: more variables.
+        log: name of the file for its output.
+        address: of its probes and metrics; empty for a free port.
+    """
+    address = address or f"127.0.0.1:{free_ports(1)[0]}"
     kaiwo = Path(sys.executable).with_name("kaiwo")
     command = [str(kaiwo), "operator", "run", "--metrics-address", address]
     variables = {

@@ -45,11 +45,11 @@ def run(server: Server, seconds: float) -> list[Figure]:
         authorities = server.directory / "webhook-ca.crt"
         secret = server.request("GET", f"{_SECRETS}/{SECRET}")
         authorities.write_bytes(base64.b64decode(secret["data"]["ca.crt"]))
-        without, _ = _measure(server, program, "alone", seconds, [])
+        without, _, _ = _measure(server, program, "alone", seconds, [])
         reviews = round(seconds * RATE)
         command = [sys.executable, "-m", "bench.reviews", "--url", f"https://{address}/validate/workloads"]
         command += ["--authorities", str(authorities), "--count", str(reviews), "--rate", str(RATE)]
-        beside, found = _measure(server, program, "beside", seconds, command)
+        beside, waited, found = _measure(server, program, "beside", seconds, command)
     server.request("DELETE", f"{_SECRETS}/{SECRET}")
     server.clear()
     lost = reviews - found["answers"].get("allowed", 0)
@@ -59,16 +59,19 @@ def run(server: Server, seconds: float) -> list[Figure]:
         Figure(f"{label}: p50", found["p50"], "ms"),
         Figure(f"{label}: p99", found["p99"], "ms", None, Target(20)),
         Figure(f"{label}: CPU per review", (beside - without) / reviews * 1000, "ms", None, Target(1)),
+        Figure(
+            f"{label}: time that the operator waited for a core, per second of its CPU", waited / beside, "s"
+        ),
         Figure(f"{label}: reviews without the right answer", lost, "", None, Target(0)),
     ]
 
 
 def _measure(
     server: Server, program: Program, prefix: str, seconds: float, command: list[str]
-) -> tuple[float, dict[str, Any]]:
-    """CPU seconds of the operator while it makes Jobs, and what the command printed last."""
+) -> tuple[float, float, dict[str, Any]]:
+    """Seconds of CPU of the operator and of its waits for a core, and what the command printed last."""
     jobs = round(seconds / (_PAUSE_SECONDS + 0.015))
-    before, found = program.cpu_seconds(), {}
+    before, waited, found = program.cpu_seconds(), program.waited_seconds(), {}
     work = load_command(server, jobs, prefix, clients=1, pause=_PAUSE_SECONDS)
     with Program(work, server.directory / "load.log") as load:
         if command:
@@ -78,4 +81,4 @@ def _measure(
             found = json.loads(log.read_text(encoding="utf-8").splitlines()[-1])
         load.wait(10 * seconds)
     time.sleep(1.0)  # the last KaiwoJobs get their status
-    return program.cpu_seconds() - before, found
+    return program.cpu_seconds() - before, program.waited_seconds() - waited, found
