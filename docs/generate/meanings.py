@@ -350,6 +350,7 @@ ON_CONDITIONS: Final[dict[str, str]] = {
     "NotApplied": "The spec of the workload of an adopted object was changed, without any effect. Edit the "
     "object itself.",
     "Immutable": "The field in the message changed and cannot change now. The running object is untouched.",
+    "QueueIsChanging": "The queue system suspends the running object. The change is applied after that.",
     "ContributionNotLoaded": "A plugin that added to the pods is gone. The running object keeps what it has; "
     "the change waits for the plugin.",
     "Bound": "All volumes are there.",

@@ -208,7 +208,17 @@ def guarded_registry(plugins: Plugins, limit: TimeLimit) -> Registry:
         plain,
         backends=tuple(_limited_backend(backend, limit, owners[id(backend)]) for backend in plain.backends),
         vendors=each(plain.vendors, "recognise"),
-        queue=guard(plain.queue, "assign", "admission", "manages", "queues", "writers", "waiting", "relief")
+        queue=guard(
+            plain.queue,
+            "assign",
+            "admission",
+            "manages",
+            "is_changing",
+            "queues",
+            "writers",
+            "waiting",
+            "relief",
+        )
         if plain.queue
         else None,
         contributions=each(plain.contributions, "contribute"),

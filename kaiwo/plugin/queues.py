@@ -119,6 +119,8 @@ class QueueSystem(Declaration):
             for; other changes of these objects are reconciled half a second later, together.
         manages: pure function: whether objects of a kind are queued by the queue system itself as it runs in
             this cluster; None for a queue system that cannot tell.
+        is_changing: pure function: whether the queue system is in the middle of changing a live child. A
+            change of its workload waits for the end. None for one that changes children in a single write.
         queues: pure function: names of the queues that workloads can name, in any namespace; None where that
             is not known. Its facts have objects of all namespaces, and none that belong to a workload. By it
             the default queue in KaiwoConfig is checked.
@@ -149,6 +151,7 @@ class QueueSystem(Declaration):
     owned: tuple[Resource, ...] = ()
     urgent: tuple[str, ...] = ()
     manages: Callable[[Resource, QueueFacts], bool] | None = None
+    is_changing: Callable[[Object], bool] | None = None
     queues: Callable[[QueueFacts], frozenset[str] | None] | None = None
     usage: Callable[[UsageFacts], QueueUsage] | None = None
     usage_reads: tuple[Resource, ...] = ()

@@ -151,5 +151,6 @@ def _check_others(queue: QueueSystem, *facts: QueueFacts) -> None:
             check("manages", bool, kind, given)
     for status in _ODD_STATUSES:
         check("waiting", (QuotaWait, type(None)), {"metadata": {"name": "odd"}, "status": status})
+    check("is_changing", bool, {"metadata": {"name": "odd"}})
     check("writers", tuple, facts[0].settings)
     check("flavors", dict, ())

@@ -207,6 +207,12 @@ def manages(queue: QueueSystem, kind: Resource, facts: QueueFacts) -> bool:
     return decide is not None and _checked(queue.name, "queue", (bool,), decide, kind, facts)
 
 
+def is_changing(queue: QueueSystem, child: Object) -> bool:
+    """Whether the queue system is in the middle of changing a live child; False where it does not say."""
+    decide = queue.is_changing
+    return decide is not None and _checked(queue.name, "queue", (bool,), decide, child)
+
+
 def findings(
     rules: Iterable[DiagnosisRule], seen: Observation, settings: Mapping[str, BaseModel]
 ) -> Iterator[tuple[str, Finding]]:

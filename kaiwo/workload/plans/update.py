@@ -81,6 +81,8 @@ def plan_update(case: PlanContext, record: AppliedRecord | None, admission: Admi
         allocation = record.resolved.allocation if record else None
         return Update(_applied(case.workload, case.workload.error_reason, error), allocation)
     update = _child_update(case, record, admission)
+    if update.rendered and (wait := _queue_is_changing(case)):
+        return Update(wait, update.allocation)
     if update.condition is not None and update.condition.status != "True":
         return update
     if any(isinstance(write, Delete) and write.resource == case.backend.child for write in update.writes):
@@ -139,6 +141,16 @@ def _child_update(case: PlanContext, record: AppliedRecord | None, admission: Ad
         return Update(_applied(case.workload, "InvalidSpec", str(error)), allocation)
     except PluginError as error:
         return Update(_applied(case.workload, "PluginError", str(error)), allocation)
+
+
+def _queue_is_changing(case: PlanContext) -> Condition | None:
+    """Why what is written to the child waits for the queue system; None when it does not."""
+    queue = case.registry.queue
+    if queue is None or not plugin_calls.is_changing(queue, case.facts.live or {}):
+        return None
+    child = f"{case.backend.child.kind} {case.workload.name}"
+    text = f"{queue.name} is changing {child}; the changed spec is applied after that"
+    return _applied(case.workload, "QueueIsChanging", text)
 
 
 def _missing_contributions(case: PlanContext, record: AppliedRecord) -> list[str]:
@@ -265,7 +277,7 @@ def _write(
                 case.workload.namespace,
                 case.workload.name,
                 str(metadata.get("uid", "")),
-                patch,
+                patch if case.registry.queue is None else _versioned(patch, live),
             )
         )
     writes += secondary_resources.writes(case, made)
@@ -299,10 +311,15 @@ def _replaces(case: PlanContext, made: Rendered) -> bool:
 
 def _guarded(combined: Object, live: Object, desired: Object) -> Object:
     """What was merged from a live object is only true of that very version of it."""
+    return combined if combined is desired else _versioned(combined, live)
+
+
+def _versioned(body: Object, live: Object) -> Object:
+    """A body that is refused once the live object has another version: it was decided by this one."""
     version = lenient_map(live.get("metadata")).get("resourceVersion")
-    if combined is desired or not version:
-        return combined
-    return {**combined, "metadata": {**combined["metadata"], "resourceVersion": version}}
+    if not version:
+        return body
+    return {**body, "metadata": {**lenient_map(body.get("metadata")), "resourceVersion": version}}
 
 
 def _values(

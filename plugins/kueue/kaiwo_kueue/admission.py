@@ -17,6 +17,7 @@ from kaiwo_kueue.kinds import (
     MANAGED_POD_LABEL,
     NAMESPACE_LABEL,
     QUEUE_LABEL,
+    STOPPING_ANNOTATION,
     WORKLOAD,
 )
 
@@ -45,6 +46,16 @@ def admission(child: Object, facts: QueueFacts) -> Admission | None:
     if len(admissions) == 1:
         return admissions[0]
     return _combined(admissions)
+
+
+def is_stopping(child: Object) -> bool:
+    """Whether Kueue has suspended a Job, and has yet to take back what it set on its pod template.
+
+    It does that in three writes. When the Job changes before the last of them, the Job may fit its Workload
+    again: Kueue then takes it for running, and it stays suspended for ever (Kueue 0.18).
+    """
+    annotations = lenient_map(lenient_map(child.get("metadata")).get("annotations"))
+    return annotations.get(STOPPING_ANNOTATION) == "true"
 
 
 def is_over(conditions: Sequence[Object]) -> bool:

@@ -103,6 +103,13 @@ def manages(kind: Resource, facts: QueueFacts) -> bool:
     return manages_kind(kind, facts)
 
 
+def is_changing(child: Object) -> bool:
+    """Whether Kueue is about to suspend a Job."""
+    from kaiwo_kueue.admission import is_stopping
+
+    return is_stopping(child)
+
+
 def queues(facts: QueueFacts) -> frozenset[str] | None:
     """Names of the queues that workloads can name."""
     from kaiwo_kueue.queue_assignment import queues as read_queues
@@ -174,6 +181,7 @@ def kaiwo_queue_systems() -> list[QueueSystem]:
             queue_label=kinds.QUEUE_LABEL,
             writers=writers,
             manages=manages,
+            is_changing=is_changing,
             queues=queues,
             usage=usage,
             usage_reads=(kinds.WORKLOAD, kinds.LOCAL_QUEUE, kinds.CLUSTER_QUEUE, kinds.COHORT),

@@ -13,7 +13,7 @@ from kaiwo.plugin.facts import Blocked
 from kaiwo.plugin.queues import Admission, QueueAssignment, QueueFacts
 from kaiwo.testing import job
 from kaiwo_kueue import kinds, plugin
-from kaiwo_kueue.admission import admission, is_over
+from kaiwo_kueue.admission import admission, is_over, is_stopping
 from kaiwo_kueue.queue_assignment import assign, manages
 from kaiwo_kueue.settings import KueueSettings
 
@@ -397,3 +397,11 @@ def test_a_finished_workload_holds_no_queue() -> None:
     assert not is_over([admitted])
     assert not is_over([admitted, {"type": "Finished", "status": "False"}])
     assert is_over([admitted, {"type": "Finished", "status": "True"}])
+
+
+def test_a_job_is_left_alone_until_kueue_has_suspended_it() -> None:
+    """Kueue marks a Job from the first to the last of the writes with which it suspends it."""
+    assert not is_stopping(child())
+    metadata = {**child()["metadata"], "annotations": {"kueue.x-k8s.io/stopping": "true"}}
+    assert is_stopping({**child(), "metadata": metadata})
+    assert not is_stopping({"metadata": {"annotations": "odd"}})

@@ -231,6 +231,40 @@ def test_a_queue_can_be_changed_until_it_admits(world: World) -> None:
     assert "spec.clusterQueue" in world.condition("SpecApplied")["message"]
 
 
+def test_a_change_waits_while_the_queue_system_changes_the_child(world: World) -> None:
+    """What is written then may stop the queue system half-way; the status says what the change waits for."""
+    queue(world, None)
+    world.obj["spec"]["job"] = {"spec": {"parallelism": 1}}
+    world.settle()
+    world.writes.clear()
+    assert world.registry.queue is not None
+    changing = dataclasses.replace(world.registry.queue, is_changing=lambda _: True)
+    world.registry = dataclasses.replace(world.registry, queue=changing)
+    world.edit(job={"spec": {"parallelism": 2}})
+    world.settle()
+    assert world.writes == []
+    applied = world.condition("SpecApplied")
+    assert (applied["status"], applied["reason"]) == ("False", "QueueIsChanging")
+    assert "q is changing Job" in applied["message"]
+    queue(world, None)
+    world.settle()
+    assert world.writes[0].body["spec"] == {"parallelism": 2}
+    assert world.condition("SpecApplied")["status"] == "True"
+
+
+def test_a_patch_beside_a_queue_system_is_true_of_one_version_only(world: World) -> None:
+    """A write of the queue system that is not seen yet makes it a conflict, and it is decided again."""
+    queue(world, None)
+    world.obj["spec"]["job"] = {"spec": {"parallelism": 1}}
+    world.settle()
+    assert world.facts.live is not None
+    world.facts.live["metadata"]["resourceVersion"] = "7"
+    world.edit(job={"spec": {"parallelism": 2}})
+    (patch,) = world.plan().writes
+    assert isinstance(patch, Patch)
+    assert patch.body["metadata"]["resourceVersion"] == "7"
+
+
 class Proxy(BaseModel):
     """Settings of a plugin that contributes to pods."""
 
