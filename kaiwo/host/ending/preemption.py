@@ -47,8 +47,10 @@ RETRY_SECONDS = 5.0
 """Seconds until the next look while a decision is carried out, or after something changed meanwhile."""
 
 BACKSTOP_SECONDS = 60.0
-"""Seconds until the next look while somebody waits beyond the threshold in vain and others are past their
-duration: quotas, nodes and pods of others change without an event for this index."""
+"""Most seconds until the next look while somebody waits beyond the threshold in vain and others are past
+their duration: quotas, nodes and pods of others change without an event for this index. The first look comes
+after `RETRY_SECONDS`, since quota is given back a moment after its holder has ended; each further one after
+twice as long."""
 
 LONGEST_TIMER = 300.0
 """Seconds; a clock that is set back would else put a timer off by as much."""
@@ -100,6 +102,7 @@ class Preemption:
         self._held = HeldGpus(manager.cache)
         self._index = GpuIndex(manager.cache, self.changed)
         self._requeue = asyncio.Event()
+        self._vain_wait = RETRY_SECONDS
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -114,6 +117,7 @@ class Preemption:
 
     def changed(self) -> None:
         """Look for a decision in a moment: a workload, or the configuration, changed."""
+        self._vain_wait = RETRY_SECONDS
         self._requeue.set()
 
     async def _run(self) -> None:
@@ -165,7 +169,8 @@ class Preemption:
             return RETRY_SECONDS
         wait = await self._serve(facts, demands, holders)
         if wait is None:
-            wait = BACKSTOP_SECONDS if protected is None else min(protected, BACKSTOP_SECONDS)
+            wait, self._vain_wait = self._vain_wait, min(2 * self._vain_wait, BACKSTOP_SECONDS)
+            return wait if protected is None else min(protected, wait)
         return wait
 
     async def _serve(

@@ -123,8 +123,16 @@ def test_nobody_is_ended_where_it_would_not_help(full: World, change: Any, why: 
     if why == "NotNeeded":
         full.put(NODE, node("n2", gpus={GPU: 8}))
     change(full)
-    assert full.decide() == BACKSTOP_SECONDS
+    assert [full.decide() for _ in range(6)] == [5.0, 10.0, 20.0, 40.0, BACKSTOP_SECONDS, BACKSTOP_SECONDS]
     assert full.server.writes == []
+
+
+def test_a_change_of_a_workload_makes_the_next_look_early_again(full: World) -> None:
+    """The wait that grew is that of facts which nobody reports."""
+    full.quota(16, 32)
+    assert [full.decide() for _ in range(3)] == [5.0, 10.0, 20.0]
+    full.waits("another", minutes=1)
+    assert full.decide() == RETRY_SECONDS
 
 
 def test_a_node_whose_gpu_has_failed_gives_less_than_its_job_holds(full: World) -> None:
@@ -224,7 +232,7 @@ def test_a_standby_process_ends_nobody(full: World) -> None:
 def test_what_becomes_free_is_not_freed_for_somebody_behind_in_the_queue(full: World) -> None:
     """The first in the queue has not waited long enough: it would get the GPUs, so nobody is ended yet."""
     full.waits("first", minutes=1, priority=100)
-    assert full.decide() == BACKSTOP_SECONDS
+    assert (full.decide(), full.decide()) == (RETRY_SECONDS, 2 * RETRY_SECONDS)
     assert full.server.writes == []
     full.waits("first", minutes=6, priority=100)
     full.decide()
