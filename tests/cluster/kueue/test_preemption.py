@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -120,6 +121,48 @@ async def test_a_requeued_job_gives_its_gpus_away_and_runs_again_afterwards(
     assert condition(ran, "Requeued")["status"] == "True"
     messages = [message for _, reason, message in await lab.events("long") if reason == "WorkloadPending"]
     assert any("preempted for KaiwoJob" in message and "requeued, once" in message for message in messages)
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "word"),
+    [
+        pytest.param(KAIWO_JOB, {"spec": {"duration": "24h"}}, "RUNNING", id="its duration is made longer"),
+        pytest.param(JOB, {"spec": {"activeDeadlineSeconds": 1}}, "FAILED", id="it ends by itself"),
+    ],
+)
+async def test_a_job_that_changes_before_its_ending_is_recorded_is_not_ended(
+    operator: Start,
+    admin: Any,
+    lab: Any,
+    proxy: FaultProxy,
+    tmp_path: Path,
+    kind: Any,
+    change: Any,
+    word: str,
+) -> None:
+    """The record is on its way when the job changes: it is refused, and nothing is done by that decision."""
+    await give(admin, gpus=2)
+    await admin.set(scheduling=QUICK)
+    await operator(kubeconfig=proxy.write_kubeconfig(tmp_path / "slow"))
+    await admin.status("READY")
+    await lab.submit("long", gpus=2, duration="1s", pods=FOREVER)
+    await lab.reaches("long", "RUNNING")
+    await has(lab, "long", "Preemptable", "True")
+    path = f"/{lab.namespace}/kaiwojobs/long/status$"
+    record = proxy.delay(8, method="PATCH", path=path)
+    await lab.submit("urgent", gpus=2, pods=FOREVER)
+    await asyncio.wait_for(record.happened.wait(), 60)
+    await lab.client.merge_patch(kind, lab.namespace, "long", change)
+
+    async with asyncio.timeout(60):
+        while not any(one.code == 409 and re.search(path, one.path) for one in proxy.records):
+            await asyncio.sleep(0.2)
+    status = await lab.reaches("long", word)
+    assert status.get("termination") is None
+    if word == "RUNNING":
+        assert (await status_of(lab, "urgent"))["status"] == "PENDING"
+    else:
+        await lab.reaches("urgent", "RUNNING")
 
 
 async def give(admin: Any, gpus: int) -> None:
