@@ -36,6 +36,10 @@ MOST_ENDED: Final = 20
 MOST_WAITING: Final = 50
 """Waiting workloads that a decision is looked for in one pass, those that wait the longest first."""
 
+MOST_ORDERS: Final = 3
+"""Workloads in one pass for which the order of their queue is read: all that the queue system holds. Each of
+those that wait has its turn, the one that had it the longest ago first."""
+
 _OTHERS: Final = 10.0  # seconds for which pods of namespaces that are not watched are kept
 
 
@@ -71,6 +75,7 @@ class Decisions:
         self._quota = quota
         self._clock, self._now = clock, now
         self._others: tuple[float, list[GpuPodFacts] | None] | None = None
+        self._turns: dict[str, float] = {}  # when the order of the queue was read for a workload, by uid
 
     async def decide(self, found: list[Tracked]) -> None:
         """Give notice, and take decisions: those of policy Always, and one for a workload that waits.
@@ -135,6 +140,9 @@ class Decisions:
         for one in waiting[MOST_WAITING:]:
             _keep_condition(one.tracked)
         del waiting[MOST_WAITING:]
+        uids = [one.tracked.owner.uid for one in waiting]
+        self._turns = {uid: self._turns[uid] for uid in uids if uid in self._turns}
+        waiting.sort(key=lambda one: self._turns.get(one.tracked.owner.uid, 0.0))
         pods = await self._all_pods() if ready else None
         if pods is None:
             for one in waiting:
@@ -143,7 +151,7 @@ class Decisions:
         nodes = [node.readable() for node in self._host.manager.cache.list(NODE)]
         rooms = Rooms(nodes, pods, self._host.vendors)
         reliefs = self._quota.reliefs(waiting, ready)
-        taken = self._taking.busy
+        taken, orders = self._taking.busy, 0
         for one in waiting:
             relief = reliefs.get(one.tracked.owner.uid)
             if relief is None and one.demand.cause == "quota":
@@ -152,12 +160,20 @@ class Decisions:
             left = [other for other in ready if not other.written]
             places = rooms.of(one.place, one.demand.resource_key)
             victims, why = victims_for(one.demand, left, places, relief)
-            if relief is not None and victims and self._quota.served_before(one, relief, victims):
-                victims, why = [], "OthersFirst"
             if not victims:
                 self._says(one.tracked, why)
-            elif not taken and one.tracked.entry is not None:  # one decision at a time
+            elif taken or one.tracked.entry is None or orders == MOST_ORDERS:  # one decision at a time
+                _keep_condition(one.tracked)
+            elif relief is not None and self._is_behind(one, relief, victims):
+                orders += 1
+                self._says(one.tracked, "OthersFirst")
+            else:
                 taken = await self._take(one, victims, relief)
+
+    def _is_behind(self, one: Pressure, relief: QueueRelief, victims: list[Tracked]) -> bool:
+        """Whether the queue would give what becomes free to another one."""
+        self._turns[one.tracked.owner.uid] = self._clock()
+        return self._quota.served_before(one, relief, victims)
 
     async def _take(self, one: Pressure, victims: list[Tracked], relief: QueueRelief | None) -> bool:
         """Take a decision for a workload that waits; whether it is taken."""

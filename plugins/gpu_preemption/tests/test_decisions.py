@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from dataclasses import dataclass, field
 from datetime import timedelta
 from types import SimpleNamespace
@@ -19,7 +20,7 @@ from kaiwo.testing import node
 from kaiwo.testing.builders import NOW
 from kaiwo_gpu_amd.plugin import kaiwo_gpu_vendors
 from kaiwo_gpu_preemption.assessment import Assessment, Timing
-from kaiwo_gpu_preemption.decisions import MOST_WAITING, Decisions
+from kaiwo_gpu_preemption.decisions import MOST_ORDERS, MOST_WAITING, Decisions
 from kaiwo_gpu_preemption.dependencies import Dependencies
 from kaiwo_gpu_preemption.owners import OwnerMetadata, Root
 from kaiwo_gpu_preemption.pods import GpuPodFacts, WaitingPods
@@ -137,8 +138,8 @@ def queued(name: str, minutes: float = 5) -> Tracked:
     return one
 
 
-def decide(queue: Queue, room: Room, *found: Tracked) -> dict[str, tuple[str, str]]:
-    """Look for decisions once; what is said of each workload."""
+def decide(queue: Queue, room: Room, *found: Tracked, passes: int = 1) -> dict[str, tuple[str, str]]:
+    """Look for decisions; what is said of each workload."""
 
     async def allowed(*_: Any) -> Object:
         return {"status": {"allowed": True}}
@@ -158,9 +159,10 @@ def decide(queue: Queue, room: Room, *found: Tracked) -> dict[str, tuple[str, st
     service: Any = queue
     decisions = Decisions(
         host, Taking(dependencies), lambda: [pod for one in found for pod in one.pods], (KEY,),
-        QuotaPressure(service, service), clock=lambda: 0.0, now=lambda: NOW,
+        QuotaPressure(service, service), clock=itertools.count(1.0).__next__, now=lambda: NOW,
     )  # fmt: skip
-    asyncio.run(decisions.decide(list(found)))
+    for _ in range(passes):
+        asyncio.run(decisions.decide(list(found)))
     return {
         one.owner.name: (condition.status, condition.reason) for one in found for condition in one.conditions
     }
@@ -189,6 +191,18 @@ def test_nobody_ends_if_one_that_is_not_tracked_would_get_the_quota() -> None:
     assert room.said == []
     assert said == {"mine": ("False", "OthersFirst")}
     assert decide(Queue(("mine", "untracked")), room, idle(), queued("mine"))["mine"][0] == "True"
+
+
+def test_the_order_of_a_queue_is_read_for_a_few_in_turn() -> None:
+    """Each time all that the queue holds is read; the one that the queue serves first has its turn, too."""
+    names = [f"w{number}" for number in range(MOST_ORDERS + 1)]
+    waiting = [queued(name, minutes=100 - at) for at, name in enumerate(names)]
+    once, twice = Room(), Room()
+    said = decide(Queue((names[-1], *names)), once, idle(), *waiting)
+    assert once.said == []
+    assert [name for name in names if said.get(name) == ("False", "OthersFirst")] == names[:MOST_ORDERS]
+    decide(Queue((names[-1], *names)), twice, idle(), *waiting, passes=2)
+    assert twice.said == [(names[-1], ["idle"])]
 
 
 @pytest.mark.parametrize("queue", [Queue(), Queue(("mine",), fails=True), Queue(("mine",), synced=False)])
