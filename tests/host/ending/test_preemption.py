@@ -127,7 +127,7 @@ def test_nobody_is_ended_where_it_would_not_help(full: World, change: Any, why: 
     assert full.server.writes == []
 
 
-def test_a_change_of_a_workload_makes_the_next_look_early_again(full: World) -> None:
+def test_a_change_of_a_workload_shortens_the_wait_again(full: World) -> None:
     """The wait that grew is that of facts which nobody reports."""
     full.quota(16, 32)
     assert [full.decide() for _ in range(3)] == [5.0, 10.0, 20.0]
