@@ -20,6 +20,7 @@ from kaiwo.engine.timestamps import format_time
 from kaiwo.host.ending.gpu_facts import GpuFacts, cached_workload
 from kaiwo.host.ending.gpu_index import GpuIndex
 from kaiwo.host.ending.pod_gpus import HeldGpus, used_on
+from kaiwo.host.ending.quota_reliefs import all_known
 from kaiwo.workload.ending.decision import EndingDecision, EndingVictim
 from kaiwo.workload.ending.preemption import Choice, anywhere, choose
 from kaiwo.workload.json_access import lenient_maps
@@ -193,11 +194,9 @@ class Preemption:
         return None
 
     def _synced(self) -> bool:
-        """Whether all that counts is in the cache: nobody is ended on half of the facts."""
-        needed = {POD, NODE, KAIWO_CONFIG, *WORKLOADS.values()}
-        hidden = {kind for kinds in self._manager.unreadable.values() for kind in kinds}
-        read = not needed & hidden and all(self._manager.cache.synced(kind) for kind in needed)
-        return read and self._quota.synced
+        """Whether all that counts is in the cache."""
+        needed = (POD, NODE, KAIWO_CONFIG, *WORKLOADS.values())
+        return all_known(self._manager, needed) and self._quota.synced
 
     def _facts(self) -> GpuFacts:
         return GpuFacts(self._manager.cache, self._cluster.nodes, self._quota, self._owners, self._held)

@@ -9,7 +9,7 @@ from kaiwo.engine.errors import NotFound
 from kaiwo.plugin.queue_relief import ReliefFacts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from kaiwo.engine.cached_object import CachedObject
     from kaiwo.engine.manager import Manager
@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     from kaiwo.engine.store import Cache
     from kaiwo.plugin.queue_relief import QueueRelief, QuotaWait, ReliefRequest
     from kaiwo.plugin.queues import QueueSystem
+
+
+def all_known(manager: Manager, kinds: Collection[Resource]) -> bool:
+    """Whether all objects of some kinds are in the cache: nobody is ended on half of the facts."""
+    hidden = {kind for unreadable in manager.unreadable.values() for kind in unreadable}
+    return hidden.isdisjoint(kinds) and all(manager.cache.synced(kind) for kind in kinds)
 
 
 class QuotaReliefs:
@@ -43,12 +49,9 @@ class QuotaReliefs:
 
     @property
     def synced(self) -> bool:
-        """Whether all that the queue system reads is in the cache: nobody is ended on half of the facts."""
-        kinds = {
-            kind for kind in (self._queue.reads if self._queue is not None else ()) if self._served(kind)
-        }
-        hidden = {kind for kinds in self._manager.unreadable.values() for kind in kinds}
-        return not kinds & hidden and all(self._manager.cache.synced(kind) for kind in kinds)
+        """Whether all that the queue system reads is in the cache."""
+        reads = self._queue.reads if self._queue is not None else ()
+        return all_known(self._manager, [kind for kind in reads if self._served(kind)])
 
     def waiting(self, entry: CachedObject) -> QuotaWait | None:
         """What an object of `kinds` waits for; None for one that has its quota, or where nobody can tell."""
