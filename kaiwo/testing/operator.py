@@ -24,6 +24,7 @@ import urllib.request
 from typing import TYPE_CHECKING, Any, Self
 
 from kaiwo.engine import errors
+from kaiwo.engine.resource import EVENT
 from kaiwo.testing.assertions import require
 
 if TYPE_CHECKING:
@@ -294,3 +295,18 @@ async def until(
         return await asyncio.wait_for(follow(), timeout)
     except TimeoutError:
         raise AssertionError(f"{resource} {name}: not so within {timeout} s; last: {last}") from None
+
+
+async def event_reasons(client: Client, namespace: str, name: str) -> list[str]:
+    """Reasons of the Events about an object.
+
+    Args:
+        client: the client that reads.
+        namespace: of the object.
+        name: of the object.
+    """
+    return [
+        event["reason"]
+        async for event in client.list(EVENT, namespace)
+        if event["involvedObject"].get("name") == name
+    ]

@@ -333,14 +333,6 @@ class GpuWorld:
             return False
         return "deletionTimestamp" not in live["metadata"]
 
-    async def events(self, name: str) -> list[str]:
-        """Reasons of the Events about a workload."""
-        return [
-            event["reason"]
-            async for event in self.client.list(EVENT, self.namespace)
-            if event["involvedObject"].get("name") == name
-        ]
-
 
 @pytest.fixture
 async def world(client: Client, namespace: str) -> AsyncIterator[GpuWorld]:

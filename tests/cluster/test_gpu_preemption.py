@@ -9,6 +9,7 @@ import pytest
 
 from kaiwo.api.crds import KAIWO_JOB
 from kaiwo.engine.resource import DEPLOYMENT, JOB, POD
+from kaiwo.testing.operator import event_reasons
 from kaiwo_gpu_preemption.kinds import GPU_WORKLOAD, STATEFUL_SET
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ async def test_idle_gpus_are_taken_back_and_used_ones_are_left_alone(operator: S
     assert status["ownerChain"].endswith(" -> Job/idle")
     assert ended["spec"]["gpuResources"] == {GPU: 2}
     assert not await world.exists(JOB, "idle")
-    assert "GpuIdleNotice" in await world.events("idle")
+    assert "GpuIdleNotice" in await event_reasons(world.client, world.namespace, "idle")
     now = await world.record(busy, "Deployment", "Active")
     assert now["status"]["ownerChain"].count("->") == 2
     assert now["status"]["aggregatedUtilization"] == 90

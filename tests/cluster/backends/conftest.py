@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kaiwo.api.crds import WORKLOADS
-from kaiwo.engine.resource import EVENT, POD
+from kaiwo.engine.resource import POD
 from kaiwo.testing.operator import until
 
 if TYPE_CHECKING:
@@ -96,14 +96,6 @@ class User:
                 return found
             assert time.monotonic() < end, [pod["metadata"]["name"] for pod in found]
             await asyncio.sleep(0.3)
-
-    async def events(self, name: str) -> list[str]:
-        """Reasons of the Events about an object."""
-        return [
-            event["reason"]
-            async for event in self.client.list(EVENT, self.namespace)
-            if event["involvedObject"].get("name") == name
-        ]
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kaiwo.engine.resource import POD
+from kaiwo.testing.operator import event_reasons
 from kaiwo_ray_service.kinds import APP_WRAPPER, RAY_SERVICE
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ async def test_another_image_replaces_the_wrapper(operator: Start, user: Any) ->
         if not pod["metadata"].get("deletionTimestamp")
     }
     assert images == {"registry.example/serve:2"}
-    assert "ResourceReplaced" in await user.events("chat")
+    assert "ResourceReplaced" in await event_reasons(user.client, user.namespace, "chat")
 
 
 async def test_a_service_sleeps_without_anything_left(operator: Start, user: Any) -> None:
