@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from kaiwo.api.installation import OPERATOR
+from kaiwo.api.workload import GROUP
 from kaiwo.cli.failures import TIMED_OUT, Failure
 from kaiwo.cli.uninstalling.plan import abandoned_workloads, marks, read_plan, workloads_exist
-from kaiwo.engine.errors import Conflict, NotFound
-from kaiwo.engine.resource import LEASE, POD
+from kaiwo.engine.errors import Conflict, Forbidden, NotFound
+from kaiwo.engine.resource import CUSTOM_RESOURCE_DEFINITION, LEASE, POD
+from kaiwo.workload.json_access import holding, lenient_map, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from kaiwo.cli.uninstalling.plan import UninstallPlan, UninstallRequest
     from kaiwo.engine.client import Client, Propagation
+    from kaiwo.engine.resource import Object
     from kaiwo.plugin.registry import Plugins
     from kaiwo.plugin.removals import Removal
 
 _INTERVAL = 0.5  # seconds between two checks of what still exists
+_RETRY_AFTER = 10.0  # seconds; the API server looks for instances that remain every five
+_RETRIED = f"{GROUP}/deletion-retried"  # annotation of a definition: when, in seconds since 1970
 
 
 class Uninstallation:
@@ -81,12 +87,30 @@ class Uninstallation:
         """Delete objects and wait until they are gone."""
         for item in removals:
             await self._apply(item, propagation)
-        deadline = time.monotonic() + self._timeout
+        now = time.monotonic()
+        deadline, again = now + self._timeout, now + _RETRY_AFTER
         left = [item for item in removals if item.patch is None]
-        while left := [item for item in left if await self._exists(item)]:
-            if time.monotonic() >= deadline:
-                raise self._timed_out(left)
+        while found := [(item, live) for item in left if (live := await self._live(item)) is not None]:
+            left = [item for item, _ in found]
+            now = time.monotonic()
+            if now >= deadline:
+                raise self._timed_out([f"{described(item)}{_obstacle(live)}" for item, live in found])
+            if now >= again:
+                again = now + _RETRY_AFTER
+                await self._retry([item for item in left if item.resource == CUSTOM_RESOURCE_DEFINITION])
             await asyncio.sleep(_INTERVAL)
+
+    async def _retry(self, definitions: Sequence[Removal]) -> None:
+        """Make the API server try again to delete the instances of definitions.
+
+        It tries again by itself when an attempt failed, for example while it still opens the storage of a new
+        definition. If that attempt meets a conflict with its own note of the failure, the next one comes when
+        the definition changes, or with a resync after five minutes.
+        """
+        for item in definitions:
+            mark = {"metadata": {"annotations": {_RETRIED: str(int(time.time()))}}}
+            with suppress(NotFound, Conflict, Forbidden):
+                await self._client.merge_patch(item.resource, None, item.name, mark, uid=item.uid)
 
     async def _remove_marks(self) -> None:
         """Take back what plugins wrote until nothing is left: others write the same nodes."""
@@ -97,7 +121,7 @@ class Uninstallation:
                 await self._apply(item, "Background", quiet=(item.uid, item.what) in said)
                 said.add((item.uid, item.what))
             if time.monotonic() >= deadline:
-                raise self._timed_out(left)
+                raise self._timed_out([described(item) for item in left])
             await asyncio.sleep(_INTERVAL)
 
     async def _apply(self, item: Removal, propagation: Propagation, *, quiet: bool = False) -> None:
@@ -117,12 +141,12 @@ class Uninstallation:
         if not quiet:
             self._say(f"{described(item)} {'deleted' if item.patch is None else 'removed'}")
 
-    async def _exists(self, item: Removal) -> bool:
+    async def _live(self, item: Removal) -> Object | None:
         try:
             live = await self._client.get(item.resource, item.namespace or None, item.name)
         except NotFound:
-            return False
-        return bool(live["metadata"]["uid"] == item.uid)
+            return None
+        return live if live["metadata"]["uid"] == item.uid else None
 
     async def _until_stopped(self) -> None:
         """Wait until no pod of the operator is there and no process renews its Lease.
@@ -165,10 +189,9 @@ class Uninstallation:
                 )
             await asyncio.sleep(_INTERVAL)
 
-    def _timed_out(self, left: Sequence[Removal]) -> Failure:
-        named = ", ".join(described(item) for item in left)
+    def _timed_out(self, left: Sequence[str]) -> Failure:
         return Failure(
-            f"timed out after {self._timeout:g} s; still there: {named}",
+            f"timed out after {self._timeout:g} s; still there: {', '.join(left)}",
             "look at metadata.finalizers of these objects and at the controllers behind them; then run kaiwo "
             "uninstall again",
             code=TIMED_OUT,
@@ -179,3 +202,10 @@ def described(item: Removal) -> str:
     """A removal in one line: kind, name, and what of the object is removed."""
     name = f"{item.namespace}/{item.name}" if item.namespace else item.name
     return f"{item.resource} {name}{f': {item.what}' if item.what else ''}"
+
+
+def _obstacle(live: Object) -> str:
+    """What an object's condition Terminating says, in parentheses; empty without one."""
+    terminating = holding(lenient_map(live.get("status")).get("conditions")).get("Terminating", {})
+    message = one_line(terminating.get("message"))
+    return f" ({message})" if message else ""
