@@ -14,7 +14,9 @@ import yaml
 from kaiwo.api.crds import KAIWO_JOB, KAIWO_SERVICE
 from kaiwo.engine import credentials
 from kaiwo.engine.client import Client
-from kaiwo.engine.resource import Resource
+from kaiwo.engine.errors import Forbidden
+from kaiwo.engine.resource import CONFIG_MAP, Resource
+from kaiwo.install.admission_policy import denying_policy
 from kaiwo.testing.fault_proxy import FaultProxy
 from kaiwo.testing.operator import OperatorProcess, until
 
@@ -117,6 +119,33 @@ class Site:
         answer = await self.admin.create(ACCESS_REVIEW, review)
         return bool(answer["status"]["allowed"])
 
+    async def until_policies_in_force(self) -> None:
+        """Wait until every admission policy that is installed refuses what it is for.
+
+        The API server takes in all policies that it knows at once, some time after they were written: one
+        that is written last and refuses shows that the others do.
+
+        Raises:
+            AssertionError: that took longer than 30 seconds.
+        """
+        name = f"probe.{self.namespace}"
+        rule = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}
+        spec = {
+            "matchConstraints": {"resourceRules": [{**rule, "operations": ["CREATE"]}]},
+            "matchConditions": [{"name": "probe", "expression": f"object.metadata.name == '{name}'"}],
+            "validations": [{"expression": "false", "reason": "Forbidden"}],
+        }
+        for manifest in denying_policy(name, spec, app="probe", installation=self.namespace):
+            self.control_plane.api.apply(path_of(manifest.obj), manifest.obj)
+        probe = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": self.team}}
+        for _ in range(60):
+            try:
+                await self.admin.create(CONFIG_MAP, probe, dry_run=True)
+            except Forbidden:
+                return
+            await asyncio.sleep(0.5)
+        raise AssertionError("the policies are not in force after 30 s")
+
     @asynccontextmanager
     async def operating(self, directory: Path, *teams: str) -> AsyncIterator[list[tuple[str, str, int]]]:
         """The operator under its own account; gives its requests, see `running`."""
@@ -217,18 +246,32 @@ def selection(control_plane: Sandbox) -> str:
 
 
 @pytest.fixture
-def install(
-    cli: Cli, control_plane: Sandbox, selection: str, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Callable[..., tuple[Object, ...]]]:
-    """Apply all that is rendered for a namespace, in the printed order, to a cluster that serves it then.
+def installations(control_plane: Sandbox) -> Iterator[list[str]]:
+    """Namespaces of installations whose roles and policies of the whole cluster are removed at the end.
 
-    At the end, roles and policies of the whole cluster are removed: other tests use this cluster as well.
+    Other tests use this cluster as well.
     """
     namespaces: list[str] = []
+    yield namespaces
+    for namespace in namespaces:
+        for collection in CLUSTER_WIDE:
+            query = f"labelSelector=app.kubernetes.io/instance%3D{namespace}"
+            control_plane.api.request("DELETE", f"{collection}?{query}")
+
+
+@pytest.fixture
+def install(
+    cli: Cli,
+    control_plane: Sandbox,
+    selection: str,
+    installations: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Callable[..., tuple[Object, ...]]:
+    """Apply all that is rendered for a namespace, in the printed order, to a cluster that serves it then."""
     monkeypatch.setenv("KUBECONFIG", str(control_plane.kubeconfig))
 
     def apply(namespace: str, *options: str) -> tuple[Object, ...]:
-        namespaces.append(namespace)
+        installations.append(namespace)
         result = cli(
             "manifests", "--from-cluster", "--plugins", selection, "--namespace", namespace, *options
         )
@@ -240,11 +283,7 @@ def install(
             until_served(control_plane, kind.path())
         return objects
 
-    yield apply
-    for namespace in namespaces:
-        for collection in CLUSTER_WIDE:
-            query = f"labelSelector=app.kubernetes.io/instance%3D{namespace}"
-            control_plane.api.request("DELETE", f"{collection}?{query}")
+    return apply
 
 
 @pytest.fixture

@@ -181,8 +181,8 @@ async def test_the_operators_account_writes_neither_to_kube_system_nor_beside_it
         },
     }
     denied = "does not write to kube-system"
+    await site.until_policies_in_force()
     async with Client(site.connection("kaiwo-operator")) as client:
-        await _until_forbidden(client, JOB, "kube-system", job)
         for namespace in ("kube-system", site.namespace):
             head = {"name": "intruder", "namespace": namespace, "labels": {RUN_ID: "u"}}
             for kind, content in {JOB: job, **MADE}.items():
@@ -206,6 +206,7 @@ async def test_a_workload_in_kube_system_reports_where_it_can_run(site: Any, tmp
         "metadata": {"name": name, "namespace": "kube-system"},
         "spec": {"image": "registry.example/train:1"},
     }
+    await site.until_policies_in_force()
     async with site.operating(tmp_path):
         await site.admin.create(KAIWO_JOB, workload)
         try:
@@ -220,18 +221,6 @@ async def test_a_workload_in_kube_system_reports_where_it_can_run(site: Any, tmp
     assert "create the workload in another namespace" in stopped["status"]["message"]
 
 
-async def _until_forbidden(client: Client, kind: Any, namespace: str, obj: Object) -> None:
-    """Wait until a policy that was just applied is in force."""
-    body = {**obj, "metadata": {**obj["metadata"], "namespace": namespace}}
-    for _ in range(60):
-        try:
-            await client.create(kind, body, dry_run=True)
-        except Forbidden:
-            return
-        await asyncio.sleep(0.5)
-    raise AssertionError("the policy is not in force after 30 s")
-
-
 async def test_plan_and_submit_tell_what_the_policy_for_workloads_refuses(
     site: Any, cli: Any, tmp_path: Path
 ) -> None:
@@ -244,7 +233,7 @@ async def test_plan_and_submit_tell_what_the_policy_for_workloads_refuses(
     }
     file = tmp_path / "root.yaml"
     file.write_text(yaml.safe_dump(workload))
-    await _until_forbidden(site.admin, KAIWO_JOB, site.team, workload)
+    await site.until_policies_in_force()
     for command in ("plan", "submit"):
         result = await asyncio.to_thread(cli, command, "-f", str(file))
         assert result.code != 0, command
