@@ -6,6 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from kaiwo_sandbox import objects
+from kaiwo_sandbox.binaries import module_archives
 from kaiwo_sandbox.generations import NEWER, OLDER
 from kaiwo_sandbox.paths import cache_dir
 
@@ -16,7 +17,14 @@ if TYPE_CHECKING:
 @cache
 def addon_crd(name: str) -> Object | None:
     """Return the CRD of this name (``rayjobs.ray.io``); None where no addon in the cache has it."""
-    older = tuple(f"{binary_set.name}-" for binary_set in OLDER.addons.values())
+    older = tuple(
+        start
+        for binary_set in OLDER.addons.values()
+        for start in (
+            f"{binary_set.name}-",
+            *(module_archives.prefix(binary_set, source) for source in binary_set.manifests),
+        )
+    )
     marker = f"name: {name}\n".encode()
     for addon in NEWER.addons:
         for folder in sorted(cache_dir().glob(f"*/manifests/{addon}")):

@@ -85,6 +85,12 @@ def _minutes(seconds: float) -> str:
     return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
 
 
+def in_words(minutes: float) -> str:
+    """Write a duration for a person, in whole minutes: at least one, because an estimate is no promise."""
+    whole = max(round(minutes), 1)
+    return f"{whole} minute{'' if whole == 1 else 's'}"
+
+
 def estimate(binary_sets: Sequence[BinarySet]) -> list[float]:
     """Estimate the minutes of each set of a build on this machine; more cores do not speed up linking."""
     cores = len(os.sched_getaffinity(0))
@@ -104,7 +110,7 @@ def build(binary_sets: Sequence[BinarySet], progress: Progress) -> None:
     """
     estimates = estimate(binary_sets)
     if len(binary_sets) > 1:
-        progress(f"building {len(binary_sets)} sets of programs: about {sum(estimates):.0f} minutes in total")
+        progress(f"building {len(binary_sets)} sets of programs: about {in_words(sum(estimates))} in total")
     for binary_set, minutes in zip(binary_sets, estimates, strict=True):
         build_set(binary_set, minutes, progress)
     shutil.rmtree(_build_cache(), ignore_errors=True)
@@ -135,7 +141,7 @@ def build_set(binary_set: BinarySet, minutes: float, progress: Progress) -> None
         )
     names = ", ".join(program.name for program in binary_set.programs)
     progress(
-        f"building {names} from source: about {max(minutes, 1):.0f} minutes on this machine, "
+        f"building {names} from source: about {in_words(minutes)} on this machine, "
         f"{_GIBIBYTES_NEEDED} GiB of disk while it runs; the result is kept in {root}"
     )
     with tempfile.TemporaryDirectory(prefix=f"{binary_set.name}-", dir=root) as temporary:

@@ -117,10 +117,11 @@ def location(binary_set: BinarySet, source: ManifestSource) -> Path:
     module = module_of(binary_set, source)
     parts = (module.path, module.version, module.h1, *source.files)
     key = hashlib.sha256("\n".join(parts).encode()).hexdigest()[: cache.KEY_LENGTH]
-    return cache_dir() / f"{_prefix(binary_set, source)}{key}" / "manifests" / source.addon
+    return cache_dir() / f"{prefix(binary_set, source)}{key}" / "manifests" / source.addon
 
 
-def _prefix(binary_set: BinarySet, source: ManifestSource) -> str:
+def prefix(binary_set: BinarySet, source: ManifestSource) -> str:
+    """The beginning of the name of the directory in the cache, without the digest of what is in it."""
     return f"module-{binary_set.name}-{source.addon}-"
 
 
@@ -143,7 +144,7 @@ def fetch(binary_set: BinarySet, source: ManifestSource, transfer: TransferSessi
         except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError, RuntimeError) as error:
             raise ModuleError(f"the archive of {module.path} {module.version} is damaged: {error}") from error
         place = location(binary_set, source).parents[1]
-        cache.replace(prepared, place, _prefix(binary_set, source))
+        cache.replace(prepared, place, prefix(binary_set, source))
     return f"  manifests of {source.addon} downloaded from module {module.path} {module.version}"
 
 

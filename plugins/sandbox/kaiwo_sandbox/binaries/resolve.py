@@ -169,10 +169,10 @@ def _fetch_or_build(missing: Sequence[ProgramRequest], image_list: ImageList, pr
     if failures and not go_build.is_installed():
         raise downloads.unavailable(reasons)
     if reasons:
-        minutes = sum(go_build.estimate(to_build))
+        minutes = go_build.in_words(sum(go_build.estimate(to_build)))
         progress(
             f"warning: cannot download programs: {'; '.join(reasons)}. "
-            f"Building them with Go instead, which takes about {minutes:.0f} minutes"
+            f"Building them with Go instead, which takes about {minutes}"
         )
     go_build.build(to_build, progress)
     images.remove_partial_downloads(layers_too=True)

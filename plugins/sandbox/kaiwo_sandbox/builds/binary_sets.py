@@ -107,7 +107,7 @@ CORE = BinarySet(
         Program("kueue", "sigs.k8s.io/kueue/cmd/kueue"),
     ),
     ldflags=f"{_STRIPPED} {_VERSION_FLAGS}",
-    minutes=9,
+    minutes=6,
     manifests=(ManifestSource("kueue", "sigs.k8s.io/kueue", _KUEUE_FILES),),
     earlier=("5e0d00a35369e256",),
 )
