@@ -9,12 +9,13 @@ import signal
 import sys
 import time
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from campaign import report
 from campaign.arena import ADDONS, Cluster
 from campaign.case import Case, StandaloneCase
-from campaign.runner import Shared, learn, run, run_standalone, scenarios_of
+from campaign.runner import ALONE, REST, Shared, learn, run, run_standalone, scenarios_of
 from campaign.sets import ON_CLUSTER, SETS, cluster_cases, standalone_cases
 from campaign.sets.soak import SoakSize
 from campaign.violation import ViolationError
@@ -64,9 +65,9 @@ async def _on_cluster(sandbox: Sandbox, options: argparse.Namespace) -> list[Res
             cases = _chosen(list(cluster_cases(cluster, scenarios, options.seed)), options)
             _say(f"{len(cases)} cases, seed {options.seed}")
             together = [case for case in cases if not case.own]
-            results += await run(cluster, shared, together, _told)
+            results += await run(cluster, shared, together, _told, options.rest)
         alone = [case for case in cases if case.own]
-        results += await run(cluster, None, alone, _told)
+        results += await run(cluster, None, alone, _told, options.rest)
     return results
 
 
@@ -80,6 +81,9 @@ def main() -> int:
     parser.add_argument(
         "--only", action="append", default=[], metavar="CASE", help="this case, or those of a pattern with *"
     )
+    parser.add_argument(
+        "--rest", type=float, default=REST, help="seconds without a write after sets C to F (default: 60)"
+    )
     parser.add_argument("--minutes", type=float, default=10.0, help="length of set O (default: 10)")
     parser.add_argument("--objects", type=int, default=300, help="workloads of set O (default: 300)")
     parser.add_argument(
@@ -88,11 +92,26 @@ def main() -> int:
         metavar="COMMIT",
         help="the earlier version of set U (default: the last release)",
     )
+    parser.add_argument(
+        "--at-once",
+        type=int,
+        default=ALONE,
+        metavar="N",
+        help=f"cases at the same time of sets that need no namespace of the campaign's (default: {ALONE})",
+    )
+    parser.add_argument(
+        "--evidence",
+        type=Path,
+        metavar="DIRECTORY",
+        help="keeps the logs and requests of failed cases that have a control plane of their own",
+    )
     parser.add_argument("--sandbox", help="name of a running sandbox with all addons, which is kept")
     options = parser.parse_args()
     options.sets = options.sets or list(SETS)
     if unknown := sorted(set(options.sets) - set(SETS)):
         parser.error(f"no set {', '.join(unknown)}; there are {', '.join(SETS)}")
+    if options.at_once < 1:
+        parser.error("--at-once has to be at least 1")
     if options.only:
         options.sets = sorted({name.partition("/")[0] for name in options.only})
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
@@ -100,7 +119,10 @@ def main() -> int:
     began = time.monotonic()
     results = asyncio.run(
         run_standalone(
-            _chosen(list(standalone_cases(options.seed, soaking, options.earlier)), options), _told
+            _chosen(list(standalone_cases(options.seed, soaking, options.earlier)), options),
+            _told,
+            at_once=options.at_once,
+            evidence=options.evidence,
         )
     )
     if ON_CLUSTER.intersection(options.sets):

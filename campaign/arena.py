@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import re
 import secrets
 import tempfile
@@ -79,6 +80,7 @@ class Cluster:
         references: by name of scenario; runs fill it.
         directory: for files of this campaign; it goes at the end.
         left: by ``namespace/name``, which terminal status a workload has left.
+        starting: taken while an operator of one case starts, which keeps a core busy.
     """
 
     def __init__(self, sandbox: Sandbox) -> None:
@@ -90,6 +92,7 @@ class Cluster:
         self._temporary = tempfile.TemporaryDirectory(prefix="kaiwo-campaign-")
         self.directory = Path(self._temporary.name)
         self.left: dict[str, str] = {}
+        self.starting = asyncio.Semaphore(os.cpu_count() or 1)
         self._words: dict[str, list[str]] = {}
         self._watchers: list[asyncio.Task[None]] = []
 
@@ -158,12 +161,14 @@ class Arena:
         namespace: of the case.
         proxy: between the operator and the API server; faults are defined here.
         operator: the running operator; None until a case with one of its own starts it.
+        submitted: workloads created so far by `submit`.
     """
 
     cluster: Cluster
     namespace: str
     proxy: FaultProxy
     operator: OperatorProcess | None = None
+    submitted: int = field(default=0, init=False)
     _read: int = field(default=0, init=False)
     _writes: list[tuple[str, str]] = field(default_factory=list, init=False)
 
@@ -179,8 +184,9 @@ class Arena:
 
     async def start_operator(self, **how: Any) -> OperatorProcess:
         """Start the case's own operator, for its namespace, and wait until it is ready."""
-        self.operator = self.describe_operator(self.proxy, self.namespace, **how).start()
-        await asyncio.to_thread(self.operator.wait_ready)
+        async with self.cluster.starting:
+            self.operator = self.describe_operator(self.proxy, self.namespace, **how).start()
+            await asyncio.to_thread(self.operator.wait_ready)
         return self.operator
 
     def describe_operator(self, proxy: FaultProxy, name: str, **how: Any) -> OperatorProcess:
@@ -199,7 +205,9 @@ class Arena:
 
     async def submit(self, scenario: Scenario) -> Object:
         """Create the workload of a scenario."""
-        return await self.client.create(WORKLOADS[scenario.kind], scenario.workload(self.namespace))
+        made = await self.client.create(WORKLOADS[scenario.kind], scenario.workload(self.namespace))
+        self.submitted += 1
+        return made
 
     async def reaches(self, scenario: Scenario, *words: str) -> Object:
         """Wait until the workload of a scenario has one of the statuses; by default one of its ends.

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from pathlib import Path
 
     from campaign.arena import Arena
+
+
+EVIDENCE: Final = "evidence"
+"""The directory, in that of a case, with what shows why the case failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +27,7 @@ class Case:
         own: whether it needs an operator of its own; other cases share one.
         group: cases of a set with the same group run one after another in one namespace; empty for a
             namespace of its own.
+        rests: whether nothing may be written any more after its end, for as long as the runner watches.
     """
 
     set: str
@@ -30,6 +35,7 @@ class Case:
     run: Callable[[Arena], Awaitable[None]]
     own: bool = False
     group: str = ""
+    rests: bool = False
 
     def __str__(self) -> str:
         """As the command line takes it."""

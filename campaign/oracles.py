@@ -6,12 +6,12 @@ import asyncio
 import json
 from typing import TYPE_CHECKING, Final
 
-from campaign.children import differences
+from campaign.children import KINDS, differences
 from campaign.scenarios import CANARY
 from campaign.violation import ViolationError
 from kaiwo.api.crds import WORKLOADS
 from kaiwo.engine.errors import NotFound
-from kaiwo.engine.resource import CONFIG_MAP, EVENT, POD
+from kaiwo.engine.resource import EVENT, POD
 
 if TYPE_CHECKING:
     from campaign.arena import Arena, Cluster
@@ -45,6 +45,14 @@ async def truthful(arena: Arena, scenario: Scenario) -> None:
         raise ViolationError("O5", f"observedGeneration {status.get('observedGeneration')}, not {generation}")
     if left := arena.cluster.left.get(f"{arena.namespace}/{scenario.name}"):
         raise ViolationError("O5", f"a terminal status was left: {left}")
+
+
+def nothing_else_deleted(arena: Arena, scenario: Scenario) -> None:
+    """O3: nothing was deleted but what a run without a fault deletes."""
+    wanted = arena.cluster.references[scenario.name].writes
+    more = [path for method, path in arena.writes() if method == "DELETE" and (method, path) not in wanted]
+    if more:
+        raise ViolationError("O3", f"deleted: {', '.join(more[:5])}")
 
 
 def bounded(arena: Arena) -> None:
@@ -83,11 +91,24 @@ async def at_rest(arena: Arena, seconds: float, within: float = _SETTLE) -> None
                 raise ViolationError("O2", f"written at rest: {more[:5]}")
 
 
+async def queue_empty(arena: Arena) -> None:
+    """O6: no key waits for the operator of the case, which is at rest."""
+    if arena.operator is None:
+        return
+    for _ in range(int(_SETTLE / _PAUSE)):
+        metrics = await asyncio.to_thread(arena.operator.metrics)
+        depth = sum(value for name, value in metrics.items() if name.startswith("workqueue_depth"))
+        if not depth:
+            return
+        await asyncio.sleep(_PAUSE)
+    raise ViolationError("O6", f"{depth:g} keys wait at rest")
+
+
 async def no_secret_shown(cluster: Cluster, namespace: str, log: str) -> None:
     """O7: the value of a Secret is in no object but the Secret, and in no log."""
     if CANARY in log:
         raise ViolationError("O7", "the operator logged the value of a Secret")
-    for kind in (*WORKLOADS.values(), EVENT, CONFIG_MAP, POD):
+    for kind in (*WORKLOADS.values(), *KINDS, EVENT, POD):
         try:
             async for obj in cluster.client.list(kind, namespace):
                 if CANARY in json.dumps(obj):
@@ -112,6 +133,7 @@ async def all_of(arena: Arena, scenario: Scenario, rest: float) -> None:
     await same_as_without_fault(arena, scenario)
     await truthful(arena, scenario)
     await at_rest(arena, rest)
+    nothing_else_deleted(arena, scenario)
     bounded(arena)
     log = arena.operator.log if arena.operator else ""
     await no_secret_shown(arena.cluster, arena.namespace, log)

@@ -10,17 +10,23 @@ import argparse
 import asyncio
 import json
 import sys
+import tempfile
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from kaiwo.api.resolved_config import ResolvedConfig
+from kaiwo.host.assembly import assemble
 from kaiwo.host.lifecycles import Lifecycles
+from kaiwo.host.plugin_coroutines import PluginCoroutines
 from kaiwo.host.plugin_timeout import TimeLimit, guarded_registry
+from kaiwo.host.settings import Settings
 from kaiwo.host.transitions import Listeners
 from kaiwo.plugin.lifecycle import Transition
 from kaiwo.plugin.loader import load
 from kaiwo.plugin.selection import PluginSelection
 from kaiwo.testing.builders import NOW, job, node
+from kaiwo.testing.kubeconfig import NOWHERE, write_kubeconfig
 from kaiwo.testing.observed import observation
 from kaiwo.workload.gpus.nodes import node_fact
 from kaiwo.workload.model import Facts, Registry
@@ -56,16 +62,25 @@ def _plan(workload: Object, registry: Registry, faulty: Sequence[str] = ()) -> d
     return {"kinds": [rendered.child["kind"] for rendered in planned.rendered], **said}
 
 
+def _assembled(plugins: Plugins) -> Plugins:
+    """What an operator works with; its API server is nowhere, and nothing is sent."""
+    with tempfile.TemporaryDirectory(prefix="kaiwo-campaign-") as directory:
+        path = write_kubeconfig(Path(directory) / "kubeconfig", NOWHERE)
+        return assemble(Settings(kubeconfig=path), plugins).plugins
+
+
 async def _run_beside(plugins: Plugins) -> None:
     """Start what runs beside reconciliation, with one status change, and stop it."""
-    lifecycles = Lifecycles(plugins.lifecycles, lambda _: None)
-    await asyncio.wait_for(lifecycles.start(), _LONG)
-    listeners = Listeners(plugins.listeners, lambda _: None)
-    listeners.start()
-    listeners.notify(Transition("KaiwoJob", "team", "a", "uid", "", "PENDING", "Creating", "soon", NOW))
-    await asyncio.sleep(_HEARD)
-    await asyncio.wait_for(listeners.close(), _LONG)
-    await asyncio.wait_for(lifecycles.stop(), _LONG)
+    with TimeLimit(LIMIT) as limit:
+        coroutines = PluginCoroutines(limit)
+        lifecycles = Lifecycles(plugins.lifecycles, lambda _: None, coroutines)
+        await asyncio.wait_for(lifecycles.start(), _LONG)
+        listeners = Listeners(plugins.listeners, lambda _: None, coroutines)
+        listeners.start()
+        listeners.notify(Transition("KaiwoJob", "team", "a", "uid", "", "PENDING", "Creating", "soon", NOW))
+        await asyncio.sleep(_HEARD)
+        await asyncio.wait_for(listeners.close(), _LONG)
+        await asyncio.wait_for(lifecycles.stop(), _LONG)
 
 
 def main() -> None:
@@ -80,6 +95,7 @@ def main() -> None:
     others = load(PluginSelection(disabled=disabled.union(options.faulty)), deadline=_LONG)
     _plan(_BYSTANDER, Registry.of(others))
     plugins = load(PluginSelection(disabled=disabled), deadline=LIMIT)
+    plugins = _assembled(plugins)
     found: dict[str, Any] = {
         "states": {state.name: [state.state, state.reason, state.message] for state in plugins.states}
     }

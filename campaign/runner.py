@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
 import tempfile
 import time
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from campaign import oracles
 from campaign.arena import PLUGINS, Arena, Reference
-from campaign.case import Result, StandaloneCase
+from campaign.case import EVIDENCE, Result, StandaloneCase
 from campaign.scenarios import SCENARIOS
 from campaign.violation import NotRunError, ViolationError
 from kaiwo.engine.resource import NAMESPACE
@@ -28,16 +30,28 @@ if TYPE_CHECKING:
 
 _CORES: Final = os.cpu_count() or 1
 
-SHARING: Final = min(6 * _CORES, 24)
-"""Cases at the same time with one operator: most of a case is waiting."""
+PLACES: Final = min(6 * _CORES, 24)
+"""Cases at the same time: most of a case is waiting."""
+
+_OWN: Final = 2
+"""Places of a case with an operator of its own, which waits until those of others have started."""
+
+_SEVERAL: Final = 3
+"""Places of a case whose own operator or operators have to keep times, such as that of a Lease."""
 
 ALONE: Final = min(2 * _CORES, 16)
-"""Cases at the same time with an operator each, or without any. A start takes over a second of a core."""
+"""Cases at the same time that need nothing of the campaign's control plane."""
+
+RESTING: Final = 16 * _CORES
+"""Cases at the same time that have ended but for the watch for late writes."""
+
+REST: Final = 60.0
+"""Seconds without a write that count as rest (O2)."""
 
 _READS: Final = 10
 _BETWEEN: Final = 3.0
-_LONGEST: Final = 240.0
-"""Seconds after which a case has failed."""
+_LONGEST: Final = 600.0
+"""Seconds after which a case has failed. Most of them go to waiting until an operator may start."""
 
 
 class Shared:
@@ -88,7 +102,7 @@ async def learn(cluster: Cluster, shared: Shared, scenarios: Sequence[Scenario])
                 writes=arena.writes(),
             )
 
-    limit = asyncio.Semaphore(SHARING)
+    limit = asyncio.Semaphore(PLACES)
 
     async def limited(scenario: Scenario) -> None:
         async with limit:
@@ -143,7 +157,11 @@ async def _arena(cluster: Cluster, stem: str, shared: Shared | None) -> AsyncIte
 
 
 async def run(
-    cluster: Cluster, shared: Shared | None, cases: Sequence[Case], told: Callable[[Result], None]
+    cluster: Cluster,
+    shared: Shared | None,
+    cases: Sequence[Case],
+    told: Callable[[Result], None],
+    rest: float = REST,
 ) -> list[Result]:
     """Run cases that are alike in whether they share an operator.
 
@@ -152,56 +170,151 @@ async def run(
         shared: their operator; None for cases with one of their own.
         cases: to run.
         told: called with each result.
+        rest: seconds for which nothing may be written after cases that leave something behind. Other cases
+            run meanwhile.
     """
-    limit = asyncio.Semaphore(SHARING if shared else ALONE)
-
-    async def together(cases: Sequence[Case]) -> list[Result]:
-        async with limit, contextlib.AsyncExitStack() as stack:
-            arenas: list[Arena] = []
-
-            async def carried_out(case: Case) -> None:
-                if not arenas:
-                    space = _arena(cluster, f"{case.set}-{case.group or case.name}", shared)
-                    arenas.append(await stack.enter_async_context(space))
-                await case.run(arenas[0])
-                if case is cases[-1]:
-                    await stack.aclose()
-
-            return [await _judged(case, carried_out(case), told) for case in cases]
-
+    places = _Places()
     groups: dict[str, list[Case]] = {}
     for case in cases:
         groups.setdefault(f"{case.set}/{case.group or case.name}", []).append(case)
-    results = await asyncio.gather(*(together(cases) for cases in groups.values()))
-    return [result for of_group in results for result in of_group]
+    of_groups = [_Group(cluster, shared, cases, told, rest) for cases in groups.values()]
+    await asyncio.gather(*(group.run(places) for group in of_groups))
+    return [result for group in of_groups for result in group.results]
 
 
-async def run_standalone(cases: Sequence[StandaloneCase], told: Callable[[Result], None]) -> list[Result]:
+class _FailedError(Exception):
+    """The last case of a group has failed; that is recorded."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """How many groups of cases there are at a time.
+
+    Attributes:
+        running: places of those whose cases run.
+        resting: places of those that are watched for late writes.
+    """
+
+    running: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(PLACES))
+    resting: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(RESTING))
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @contextlib.asynccontextmanager
+    async def take(self, count: int) -> AsyncIterator[None]:
+        """Take some of the places of those that run, and give them back at the end."""
+        async with self._turn:
+            for _ in range(count):
+                await self.running.acquire()
+        try:
+            yield
+        finally:
+            for _ in range(count):
+                self.running.release()
+
+
+@dataclass(slots=True)
+class _Group:
+    """Cases that run one after another in one namespace. Only the last one may leave something to watch.
+
+    Attributes:
+        results: of its cases.
+    """
+
+    cluster: Cluster
+    shared: Shared | None
+    cases: Sequence[Case]
+    told: Callable[[Result], None]
+    rest: float
+    results: list[Result] = field(default_factory=list)
+    _arena: Arena | None = None
+    _stack: contextlib.AsyncExitStack = field(default_factory=contextlib.AsyncExitStack)
+
+    async def run(self, places: _Places) -> None:
+        """Run the cases, and give their place to others while the end of the last one is watched."""
+        last = self.cases[-1]
+        with contextlib.suppress(_FailedError):
+            async with self._stack:
+                async with places.take(self._places()):
+                    for case in self.cases:
+                        self.results.append(await _judged(case, self._carry_out(case)))
+                        if not case.rests:
+                            self.told(self.results[-1])
+                    if self.results[-1].oracle or not self.results[-1].run:
+                        raise _FailedError  # or the proxy would raise for a fault that did not take place
+                    if last.rests:
+                        await places.resting.acquire()
+                if last.rests:
+                    late = await _judged(last, self._watch())
+                    places.resting.release()
+                    self.results[-1] = replace(late, seconds=self.results[-1].seconds)
+                if self.results[-1].oracle:
+                    raise _FailedError
+        if last.rests:
+            self.told(self.results[-1])
+
+    def _places(self) -> int:
+        if self.shared is not None:
+            return 1
+        return _OWN if self.cases[-1].rests else _SEVERAL
+
+    async def _carry_out(self, case: Case) -> None:
+        if self._arena is None:
+            space = _arena(self.cluster, f"{case.set}-{case.group or case.name}", self.shared)
+            self._arena = await self._stack.enter_async_context(space)
+        await case.run(self._arena)
+        if case is self.cases[-1] and not case.rests:
+            await self._stack.aclose()
+
+    async def _watch(self) -> None:
+        assert self._arena is not None  # noqa: S101  the cases have run
+        await oracles.at_rest(self._arena, self.rest, within=0.0)
+        if self.shared is None:
+            await oracles.queue_empty(self._arena)
+        await self._stack.aclose()
+
+
+async def run_standalone(
+    cases: Sequence[StandaloneCase],
+    told: Callable[[Result], None],
+    *,
+    at_once: int = ALONE,
+    evidence: Path | None = None,
+) -> list[Result]:
     """Run cases that need nothing of the campaign's control plane, the exclusive ones at the end.
 
     Args:
         cases: to run.
         told: called with each result.
+        at_once: cases at the same time.
+        evidence: where the logs of failed cases are kept, in ``SET/CASE``; None keeps none.
     """
-    limit = asyncio.Semaphore(ALONE)
+    limit = asyncio.Semaphore(at_once)
 
     async def carried_out(case: StandaloneCase) -> None:
-        with tempfile.TemporaryDirectory(prefix="kaiwo-campaign-") as directory:
-            await case.run(Path(directory))
+        with tempfile.TemporaryDirectory(prefix="kaiwo-campaign-") as name:
+            directory = Path(name)
+            try:
+                await case.run(directory)
+            finally:
+                if evidence is not None and (directory / EVIDENCE).exists():
+                    shutil.copytree(directory / EVIDENCE, evidence / str(case), dirs_exist_ok=True)
 
     async def one(case: StandaloneCase) -> Result:
         async with limit:
-            return await _judged(case, carried_out(case), told)
+            return await judged(case)
+
+    async def judged(case: StandaloneCase) -> Result:
+        result = await _judged(case, carried_out(case))
+        told(result)
+        return result
 
     together = [case for case in cases if not case.exclusive]
     results = list(await asyncio.gather(*(one(case) for case in together)))
-    results += [await one(case) for case in cases if case.exclusive]
+    results += [await judged(case) for case in cases if case.exclusive]
     return results
 
 
-async def _judged(
-    case: Case | StandaloneCase, run: Awaitable[None], told: Callable[[Result], None]
-) -> Result:
+async def _judged(case: Case | StandaloneCase, run: Awaitable[None]) -> Result:
     began = time.monotonic()
     oracle = message = ""
     done = True
@@ -217,9 +330,7 @@ async def _judged(
         oracle, message = "O6", f"did not end within {longest:g} s"
     except Exception as error:  # noqa: BLE001  a case that fails must not end the others
         oracle, message = "error", f"{type(error).__name__}: {error}"
-    result = Result(case, time.monotonic() - began, oracle, message, done)
-    told(result)
-    return result
+    return Result(case, time.monotonic() - began, oracle, message, done)
 
 
 def scenarios_of(names: Sequence[str]) -> list[Scenario]:

@@ -19,6 +19,7 @@ from aiohttp import web
 from campaign.case import StandaloneCase
 from campaign.own import BARE, hold, own_control_plane
 from campaign.scenarios import SCENARIOS
+from campaign.simulated_nodes import trying_again
 from campaign.violation import ViolationError
 from kaiwo.admission.bundles import CONFIGURATIONS
 from kaiwo.admission.certificates import issue
@@ -31,17 +32,25 @@ if TYPE_CHECKING:
 
     from campaign.arena import Arena
     from campaign.scenarios import Scenario
+    from kaiwo.testing.operator import OperatorProcess
 
     Act = Callable[["Plane"], Awaitable[None]]
 
 _RUNS: Final = "kaiwo-sandbox/run-time"
 _JOB: Final = dataclasses.replace(SCENARIOS["job-plain"], annotations={_RUNS: "8s"})
 _SERVICE: Final = SCENARIOS["serve-plain"]
-_SHORT, _LONG = 8.0, 25.0
-"""Seconds for which a program stands still: less and more than a Lease lasts."""
+_HOOKED: Final = dataclasses.replace(_JOB, name="webhook")
+"""Its Job is created while the webhook fails."""
+_SHORT, _LONG = 5.0, 15.0
+"""Seconds for which a program stands still: less than a Lease waits to be renewed, or more than it lasts."""
+_LEADS_NO_MORE: Final = "this process does not lead any more"
 
 _FAKETIME: Final = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1")
 _HOUR: Final = 3600
+_STAMP: Final = r"^\d{4}-\d\d-\d\dT[\d:.]+Z"
+"""The time at which a line was logged."""
+_OFF: Final = 60.0
+"""Seconds by which the time of a line may be off beside that: the case waits for it so long."""
 _SLOW: Final = 9.0
 _WEBHOOKS: Final = CONFIGURATIONS[0]
 
@@ -57,6 +66,19 @@ class Plane:
 
     arena: Arena
     clock: Path
+
+    @property
+    def operator(self) -> OperatorProcess:
+        """The operator, which must have been started."""
+        if self.arena.operator is None:
+            raise ViolationError("fault", "no operator runs")
+        return self.arena.operator
+
+    def move_clock(self, seconds: int) -> None:
+        """Set the operator's clock so many seconds forward; the operator never reads half a line."""
+        fresh = self.clock.with_suffix(".new")
+        fresh.write_text(f"{seconds:+d}")
+        fresh.replace(self.clock)
 
     def signal(self, program: str, number: signal.Signals) -> None:
         """Send a signal to a program, which must run."""
@@ -92,7 +114,7 @@ async def _run(fault: Act, scenario: Scenario, moment: str, directory: Path) -> 
         "FAKETIME_NO_CACHE": "1",
         "FAKETIME_DONT_FAKE_MONOTONIC": "1",
     }
-    async with own_control_plane() as arena:
+    async with own_control_plane(directory) as arena, _nodes(arena):
         clocked = fault in (_clock_forward, _clock_back)
         if clocked and not _FAKETIME.exists():
             raise ViolationError("fault", f"{_FAKETIME} is missing; install libfaketime")
@@ -106,6 +128,10 @@ async def _run(fault: Act, scenario: Scenario, moment: str, directory: Path) -> 
         later = dataclasses.replace(_JOB, name="later")
         await arena.submit(later)
         await hold(arena, scenario, later)
+
+
+def _nodes(arena: Arena) -> contextlib.AbstractAsyncContextManager[None]:
+    return trying_again(arena.client, arena.cluster.sandbox.directory / "logs" / "kwok.log")
 
 
 async def _restored(plane: Plane) -> None:
@@ -147,6 +173,17 @@ async def _still(program: str, seconds: float, plane: Plane) -> None:
     await _answers(plane)
 
 
+async def _still_beyond_lease(program: str, plane: Plane) -> None:
+    """The operator cannot renew its Lease, and has to lead anew."""
+    operator = plane.operator
+    lines = len(operator.lines)
+    await _still(program, _LONG, plane)
+    try:
+        await asyncio.to_thread(operator.wait_log, _LEADS_NO_MORE, 30, since=lines)
+    except AssertionError:
+        raise ViolationError("fault", "the operator led all the time") from None
+
+
 async def _no_space(plane: Plane) -> None:
     """Etcd refuses every write, as when its quota is used up."""
     members = (await plane.etcd("cluster/member/list"))["members"]
@@ -183,51 +220,51 @@ async def _clock_back(plane: Plane) -> None:
 
 
 async def _moved(plane: Plane, seconds: int) -> None:
-    operator = plane.arena.operator
-    if operator is None:
-        raise ViolationError("fault", "no operator runs")
-    now = datetime.now(UTC)
-    plane.clock.write_text(f"{seconds:+d}")
+    operator = plane.operator
+    plane.move_clock(seconds)
     await asyncio.sleep(_SHORT)
-    lines, wanted = len(operator.lines), (now + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H")
+    lines = len(operator.lines)
     await plane.arena.submit(dataclasses.replace(_JOB, name="clock"))
     try:
-        await asyncio.to_thread(operator.wait_log, wanted, 60, since=lines)
+        stamp = (await asyncio.to_thread(operator.wait_log, _STAMP, 60, since=lines))[0]
     except AssertionError:
-        raise ViolationError("fault", f"no line is of {wanted}: {operator.lines[-1]}") from None
+        raise ViolationError("fault", f"nothing was logged since: {operator.lines[-1]}") from None
+    off = (datetime.fromisoformat(stamp) - datetime.now(UTC)).total_seconds()
+    if abs(off - seconds) > _OFF:
+        raise ViolationError("fault", f"the operator's clock is {off:+.0f} s off, not {seconds:+d} s")
     await plane.arena.reaches(dataclasses.replace(_JOB, name="clock"))
-    plane.clock.write_text("+0")
+    plane.move_clock(0)
 
 
 async def _webhook_down(plane: Plane) -> None:
     async with _webhook(plane, serving=False):
         await _submitted_in_vain(plane, "failed calling webhook")
+    await plane.arena.reaches(_HOOKED)
 
 
 async def _webhook_expired(plane: Plane) -> None:
     async with _webhook(plane, age=timedelta(days=200)):
         await _submitted_in_vain(plane, "expired")
+    await plane.arena.reaches(_HOOKED)
 
 
 async def _webhook_slow(plane: Plane) -> None:
     async with _webhook(plane, delay=_SLOW) as asked:
-        job = dataclasses.replace(_JOB, name="webhook")
-        await plane.arena.submit(job)
-        await plane.arena.reaches(job)
+        await plane.arena.submit(_HOOKED)
+        await plane.arena.reaches(_HOOKED)
         if not asked:
             raise ViolationError("fault", "the webhook was never asked")
 
 
 async def _submitted_in_vain(plane: Plane, words: str) -> None:
-    """A Job that cannot be made says why; it is made once the webhook is gone."""
-    job = dataclasses.replace(_JOB, name="webhook")
-    await plane.arena.submit(job)
-    status = await plane.arena.reaches(job, "ERROR", "PENDING")
+    """The status of a workload whose Job cannot be made says why."""
+    await plane.arena.submit(_HOOKED)
+    status = await plane.arena.reaches(_HOOKED, "ERROR", "PENDING")
     for _ in range(60):
         if words in str(status.get("message")):
             return
         await asyncio.sleep(1)
-        status = await plane.arena.reaches(job, "ERROR", "PENDING")
+        status = await plane.arena.reaches(_HOOKED, "ERROR", "PENDING")
     raise ViolationError("O10", f"the status does not say {words!r}: {status.get('message')}")
 
 
@@ -333,12 +370,12 @@ FAULTS: Final[dict[str, Act]] = {
     "etcd-killed": _etcd_killed,
     "etcd-restored": _restored,
     "etcd-still-shortly": partial(_still, "etcd", _SHORT),
-    "etcd-still-for-long": partial(_still, "etcd", _LONG),
+    "etcd-still-for-long": partial(_still_beyond_lease, "etcd"),
     "etcd-without-space": _no_space,
     "etcd-compacted": _compacted,
     "api-server-restarted": _api_server_restarted,
     "api-server-still-shortly": partial(_still, "kube-apiserver", _SHORT),
-    "api-server-still-for-long": partial(_still, "kube-apiserver", _LONG),
+    "api-server-still-for-long": partial(_still_beyond_lease, "kube-apiserver"),
     "controllers-still": partial(_still, "kube-controller-manager", _LONG),
     "scheduler-still": partial(_still, "kube-scheduler", _LONG),
     "clock-forward": _clock_forward,

@@ -37,7 +37,7 @@ def crashes(cluster: Cluster, scenarios: Sequence[Scenario]) -> Iterator[Case]:
             for lost in (False, True):
                 target = path.rpartition("{namespace}/")[2].replace("/", ".")
                 name = f"{scenario.name}-{target}-{'unanswered' if lost else 'before'}"
-                yield Case("C", name, partial(_run, scenario, [(path, lost)]), own=True)
+                yield Case("C", name, partial(_run, scenario, [(path, lost)]), own=True, rests=True)
 
 
 def double_crashes(cluster: Cluster, scenarios: Sequence[Scenario], seed: int) -> Iterator[Case]:
@@ -47,7 +47,7 @@ def double_crashes(cluster: Cluster, scenarios: Sequence[Scenario], seed: int) -
         scenario = chosen.choice(scenarios)
         path = chosen.choice(_paths(cluster, scenario))
         both = [(where, chosen.choice((False, True))) for where in (path, ANY)]
-        yield Case("D", f"{scenario.name}-{index:03d}", partial(_run, scenario, both), own=True)
+        yield Case("D", f"{scenario.name}-{index:03d}", partial(_run, scenario, both), own=True, rests=True)
 
 
 def _paths(cluster: Cluster, scenario: Scenario) -> list[str]:

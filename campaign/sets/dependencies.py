@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from campaign.arena import ADDONS
 from campaign.case import StandaloneCase
+from campaign.children import children
 from campaign.own import BARE, hold, own_control_plane
 from campaign.scenarios import SCENARIOS
 from campaign.violation import ViolationError
 from kaiwo.api.crds import WORKLOADS
+from kaiwo.api.status_words import TERMINAL
 from kaiwo.engine.resource import CUSTOM_RESOURCE_DEFINITION
 from kaiwo.testing.operator import until
+from kaiwo_kueue.kinds import GROUP, LOCAL_QUEUE
 from kaiwo_sandbox.addon_crds import addon_crd
 
 if TYPE_CHECKING:
@@ -28,7 +31,8 @@ if TYPE_CHECKING:
 
 _JOB, _SERVICE = SCENARIOS["job-plain"], SCENARIOS["serve-plain"]
 _RAY_JOB, _RAY_SERVICE = SCENARIOS["rayjob-plain"], SCENARIOS["rayserve-plain"]
-_STILL: Final = 30.0
+_STILL: Final = 20.0
+"""Seconds for which a controller stands still: twice as long as the API server waits for a webhook."""
 _SOON: Final = 120.0
 """Seconds until a kind that has come is noticed. Who waits for one asks every half minute."""
 
@@ -57,6 +61,9 @@ class Kinds:
         return self.crds[0].endswith("kaiwo.silogen.ai")
 
 
+_NEWEST, _OLDER = LOCAL_QUEUE.version, LOCAL_QUEUE.fallbacks[0]
+"""Versions of Kueue's kinds."""
+_SUCCESS: Final = range(200, 300)
 _QUEUES: Final = ("clusterqueues", "localqueues", "resourceflavors", "workloads", "workloadpriorityclasses")
 _KUEUE: Final = tuple(f"{name}.kueue.x-k8s.io" for name in (*_QUEUES, "topologies", "cohorts"))
 _RAY: Final = f"{BARE},ray_job,ray_service"
@@ -64,7 +71,10 @@ _RAY: Final = f"{BARE},ray_job,ray_service"
 KINDS: Final = {
     "kueue": Kinds(_KUEUE, f"{BARE},kueue", _JOB, None, "QueueUnavailable"),
     "ray-jobs": Kinds(("rayjobs.ray.io",), _RAY, _RAY_JOB, _JOB, "BackendUnavailable"),
-    "ray-services": Kinds(("rayservices.ray.io",), _RAY, _RAY_SERVICE, _SERVICE, "BackendUnavailable"),
+    "ray-services": Kinds(
+        ("rayservices.ray.io", "appwrappers.workload.codeflare.dev"), _RAY, _RAY_SERVICE, _SERVICE,
+        "BackendUnavailable",
+    ),
     "ray": Kinds(
         ("rayjobs.ray.io", "rayservices.ray.io", "rayclusters.ray.io"), _RAY, _RAY_JOB, _JOB,
         "BackendUnavailable",
@@ -96,8 +106,7 @@ def cases() -> Iterator[StandaloneCase]:
 
 async def _later(kinds: Kinds, directory: Path) -> None:
     """They are not there when the operator starts."""
-    del directory
-    async with own_control_plane() as arena:
+    async with own_control_plane(directory) as arena:
         crds = await _definitions(arena, kinds)
         if kinds.own:
             await _remove(arena, crds)
@@ -119,8 +128,7 @@ async def _later(kinds: Kinds, directory: Path) -> None:
 
 async def _removed(kinds: Kinds, directory: Path) -> None:
     """They go while workloads of theirs live, and return."""
-    del directory
-    async with own_control_plane() as arena:
+    async with own_control_plane(directory) as arena:
         crds = await _definitions(arena, kinds)
         if not kinds.own:
             await _install(arena, crds)
@@ -144,13 +152,14 @@ async def _removed(kinds: Kinds, directory: Path) -> None:
         second = dataclasses.replace(kinds.needs, name="second")
         await arena.submit(second)
         await _has_child(arena, second)
+        if not kinds.own:
+            await _recovers(arena, kinds.needs)
         await _end(arena, kinds, second)
 
 
 async def _still(program: str, scenario: Scenario, directory: Path, *, started: bool) -> None:
     """A controller stands still while a workload starts, or after it did; another one comes afterwards."""
-    del directory
-    async with own_control_plane(ADDONS) as arena:
+    async with own_control_plane(directory, ADDONS) as arena:
         controller = arena.cluster.sandbox.program(program)
         await arena.start_operator()
         if started:
@@ -171,31 +180,47 @@ async def _still(program: str, scenario: Scenario, directory: Path, *, started: 
 
 async def _older(scenario: Scenario, directory: Path) -> None:
     """The releases of the older generation: Kueue serves v1beta1 only."""
-    del directory
-    async with own_control_plane(ADDONS, "older") as arena:
+    async with own_control_plane(directory, ADDONS, "older") as arena:
         await arena.start_operator()
         await arena.submit(scenario)
         await hold(arena, scenario)
+        if _NEWEST in (used := _kueue_versions(arena)) or _OLDER not in used:
+            raise ViolationError("fault", f"versions of Kueue that were answered: {used}")
+
+
+def _kueue_versions(arena: Arena) -> set[str]:
+    """In which versions the operator read or wrote Kueue's kinds."""
+    return {
+        record.path.split("/")[3]
+        for record in arena.proxy.records
+        if record.path.startswith(f"/apis/{GROUP}/") and record.code in _SUCCESS
+    }
+
+
+async def _serves_newest(arena: Arena) -> None:
+    """Wait until the API server serves the newest version of Kueue's kinds."""
+    for _ in range(60):
+        await arena.client.find_version(LOCAL_QUEUE)
+        if arena.client.in_use(LOCAL_QUEUE).version == _NEWEST:
+            return
+        await asyncio.sleep(0.5)
+    raise ViolationError("fault", f"{_NEWEST} is never served")
 
 
 async def _newer_version(directory: Path) -> None:
     """Kueue's kinds are served in v1beta1, and later in v1beta2 as well."""
-    del directory
     kinds = KINDS["kueue"]
-    async with own_control_plane() as arena:
+    async with own_control_plane(directory) as arena:
         crds = await _definitions(arena, kinds)
         older = [_serving(crd, newest=False) for crd in crds]
         await _install(arena, older)
         await arena.start_operator(plugins=kinds.plugins)
         await arena.submit(_JOB)
         await _has_child(arena, _JOB)
-        used = {
-            record.path.split("/")[3] for record in arena.proxy.records if "kueue.x-k8s.io" in record.path
-        }
-        if "v1beta1" not in used:
-            raise ViolationError("fault", f"versions of Kueue asked for: {used}")
-        for crd in crds:
-            arena.cluster.sandbox.api.apply(_path(crd), _serving(crd, newest=True))
+        if _NEWEST in (used := _kueue_versions(arena)) or _OLDER not in used:
+            raise ViolationError("fault", f"versions of Kueue that were answered: {used}")
+        await _install(arena, [_serving(crd, newest=True) for crd in crds])
+        await _serves_newest(arena)
         second = dataclasses.replace(_JOB, name="second")
         await arena.proxy.cut_watches(60.0)
         await arena.submit(second)
@@ -206,7 +231,7 @@ async def _newer_version(directory: Path) -> None:
 def _serving(crd: Object, *, newest: bool) -> Object:
     """A definition that serves v1beta1, and the newest version only where that is wanted."""
     versions = [
-        {**version, "served": version["name"] == "v1beta1" or newest} for version in crd["spec"]["versions"]
+        {**version, "served": version["name"] == _OLDER or newest} for version in crd["spec"]["versions"]
     ]
     return {**crd, "spec": {**crd["spec"], "versions": versions}}
 
@@ -227,6 +252,21 @@ async def _has_child(arena: Arena, scenario: Scenario) -> None:
         await until(arena.client, kind, arena.namespace, scenario.name, made, timeout=_SOON)
     except AssertionError as error:
         raise ViolationError("O1", f"no child: {error}") from None
+
+
+async def _recovers(arena: Arena, scenario: Scenario) -> None:
+    """A workload whose child went with its kind has one again, or has ended."""
+    status: Object = {}
+    for _ in range(int(_SOON)):
+        obj = await arena.client.get(WORKLOADS[scenario.kind], arena.namespace, scenario.name)
+        status = obj.get("status") or {}
+        made = await children(arena.client, arena.namespace, obj["metadata"]["uid"])
+        if status.get("status") in TERMINAL or any(
+            child["metadata"]["uid"] == status.get("childUID") for child in made
+        ):
+            return
+        await asyncio.sleep(1)
+    raise ViolationError("O5", f"the child of this status does not exist: {status}")
 
 
 async def _says(arena: Arena, kinds: Kinds) -> None:

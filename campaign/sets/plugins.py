@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -19,9 +20,10 @@ from campaign.case import StandaloneCase
 from campaign.plugin_sources import BODIES, DECLARATIONS, PLUGIN, install, source
 from campaign.violation import ViolationError
 from kaiwo.testing.builders import job
+from kaiwo.testing.operator import COMMAND
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from kaiwo.engine.resource import Object
 
@@ -84,7 +86,17 @@ async def wrong(*_):
 
 async def slow(*_):
     await asyncio.sleep(0.5)
+
+async def block(*_):
+    while True:
+        time.sleep(0.01)
+
+async def leave(*_):
+    raise SystemExit(3)
 """
+
+_RUNS_BESIDE: Final = {**_RUNS, "block": "block", "exit": "leave"}
+"""The same for functions that run beside reconciliation: one may keep the event loop, or end the process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +110,7 @@ class Call:
         user: the workload that needs it; None where all do, or none.
         everybody: whether every workload needs it, so that all of them have to be blocked for it.
         beside: whether it runs beside reconciliation.
+        broken: by fault, the state of the plugin where that is not loaded.
     """
 
     hook: str
@@ -105,6 +118,7 @@ class Call:
     user: Object | None = None
     everybody: bool = False
     beside: bool = False
+    broken: Mapping[str, Expected] = field(default_factory=dict)
 
 
 def _replaced(field: str, right: str) -> str:
@@ -143,8 +157,38 @@ CALLS: Final[dict[str, Call]] = {
     "diagnose": Call("kaiwo_diagnosis_rules", _replaced("diagnose", "declared[0].diagnose")),
     "start": Call("kaiwo_lifecycle", _ASYNC + "{mark}\nbuild = {function}\n", beside=True),
     "notify": Call("kaiwo_transitions", _ASYNC + "{mark}\nbuild = {function}\n", beside=True),
+    "build": Call(
+        "kaiwo_controllers",
+        f"def right(host):\n    pass\n\n{_SLOW}\n{{mark}}\nbuild = {{function}}\n",
+        broken={
+            "raise": Expected("broken", "LoadFailed", "RuntimeError: campaign"),
+            "hang": Expected("broken", "LoadTimeout", "did not return within"),
+        },
+    ),
 }  # fmt: skip
 """By name: what is called later."""
+
+_COMMAND: Final = """
+import time
+{statement}
+import click
+
+@click.command()
+def build():
+    click.echo("done")
+
+{rest}
+"""
+
+_STARTED: Final = "print('imported', flush=True)\n"
+
+COMMANDS: Final[dict[str, tuple[str, str, int, str]]] = {
+    "raise": ("raise RuntimeError('campaign')", "", 1, "RuntimeError: campaign"),
+    "hang": (f"{_STARTED}while True:\n    time.sleep(0.01)", "", 130, "interrupted"),
+    "wrong-type": ("", "build = 42", 1, "is not a click command"),
+    "slow": ("time.sleep(0.5)", "", 0, ""),
+}
+"""By fault: two statements in the module of a command, the exit code of the command, and its words."""
 
 
 def cases() -> Iterator[StandaloneCase]:
@@ -156,8 +200,14 @@ def cases() -> Iterator[StandaloneCase]:
         yield StandaloneCase("M", f"{short}-same-name", partial(_same_name, hook))
         yield StandaloneCase("M", f"{short}-other-version", partial(_other_version, hook))
     for name in CALLS:
-        for fault in _RUNS:
+        for fault in _runs(name):
             yield StandaloneCase("M", f"call-{name}-{fault}", partial(_called, name, fault))
+    for fault in COMMANDS:
+        yield StandaloneCase("M", f"call-load-{fault}", partial(_command, fault))
+
+
+def _runs(name: str) -> Mapping[str, str]:
+    return _RUNS_BESIDE if CALLS[name].beside else _RUNS
 
 
 async def _hook(hook: str, fault: str, directory: Path) -> None:
@@ -188,17 +238,69 @@ async def _other_version(hook: str, directory: Path) -> None:
 async def _called(name: str, fault: str, directory: Path) -> None:
     call = CALLS[name]
     marker = directory / "called"
-    more = call.more.replace("{function}", _RUNS[fault])
-    more = more.replace("{mark}", _marking(_RUNS[fault], marker, call))
+    function = _runs(name)[fault]
+    more = call.more.replace("{function}", function)
+    more = more.replace("{mark}", _marking(function, marker, call))
     install(directory, PLUGIN, source(call.hook, "right", more=more))
     found = await _host(directory, call.hook, call.user)
-    _state(found, PLUGIN, _LOADED)
+    _state(found, PLUGIN, call.broken.get(fault, _LOADED))
     if not marker.exists():
         raise ViolationError("fault", f"{name} was not called")
     harmless = fault == "slow" or not call.everybody
     _serves(found, blocked=not harmless)
     if call.user is not None:
         _planned(found["user"], blocked=fault != "slow")
+
+
+async def _command(fault: str, directory: Path) -> None:
+    """A command of a plugin cannot be imported: that is said, and all other commands work."""
+    statement, rest, code, words = COMMANDS[fault]
+    module = f"campaign_{PLUGIN}_command"
+    text = _COMMAND.format(statement=statement, rest=rest)
+    (directory / f"{module}.py").write_text(text, encoding="utf-8")
+    more = f'declared = [Command(name="{PLUGIN}", load="{module}:build", help="Do it.")]\n'
+    install(directory, PLUGIN, source("kaiwo_commands", "right", more=more))
+    listed = await _kaiwo(directory, "--help")
+    if listed.code or PLUGIN not in listed.out:
+        raise ViolationError("O1", f"the command is not listed: {listed}")
+    called = await _kaiwo(directory, PLUGIN, interrupted=fault == "hang")
+    if called.code != code or words not in called.err:
+        raise ViolationError("O10", f"expected exit code {code} and {words!r}: {called}")
+    if "Traceback" in called.err or (fault == "raise" and "reinstall or disable" not in called.err):
+        raise ViolationError("O10", f"the next step is not named: {called}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    """How a command ended."""
+
+    code: int | None
+    out: str
+    err: str
+
+
+async def _kaiwo(site: Path, *arguments: str, interrupted: bool = False) -> _Ended:
+    """Run ``kaiwo`` with the plugins of a folder; as a user who presses Ctrl-C once it has printed a line."""
+    process = await asyncio.create_subprocess_exec(
+        *COMMAND, *arguments, env=_environment(site),
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        async with asyncio.timeout(_SECONDS):
+            if interrupted and process.stdout is not None:
+                await process.stdout.readline()
+                process.send_signal(signal.SIGINT)
+            out, err = await process.communicate()
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        raise ViolationError("O6", f"kaiwo {' '.join(arguments)} did not end within {_SECONDS:g} s") from None
+    return _Ended(process.returncode, out.decode(), err.decode())
+
+
+def _environment(site: Path) -> dict[str, str]:
+    """Of a process that finds the plugins of a folder beside those that are installed."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(site), str(Path(__file__).parents[2])])}
 
 
 def _marking(function: str, marker: Path, call: Call) -> str:
@@ -217,9 +319,8 @@ async def _host(site: Path, hook: str, workload: Object | None = None) -> dict[s
     arguments += [f"--disabled={_OTHER_QUEUE}"] if hook == "kaiwo_queue_systems" else []
     arguments += [f"--workload={json.dumps(workload)}"] if workload else []
     command = [sys.executable, "-m", "campaign.plugin_host", *arguments]
-    path = os.pathsep.join([str(site), str(Path(__file__).parents[2])])
     process = await asyncio.create_subprocess_exec(
-        *command, env={**os.environ, "PYTHONPATH": path},
+        *command, env=_environment(site),
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
     try:

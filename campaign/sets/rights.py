@@ -205,9 +205,9 @@ async def _complete(
         )
     except AssertionError as error:
         raise ViolationError("O5", f"KaiwoConfig names a right that is there: {error}") from None
-    code = await asyncio.to_thread(process.readyz_when_up, _SOON)
+    code, detail = await asyncio.to_thread(process.readyz_when_up, _SOON)
     if code != _OK:
-        raise ViolationError("O5", f"/readyz says {await asyncio.to_thread(process.readyz)}")
+        raise ViolationError("O5", f"/readyz says {detail}")
     await oracles.at_rest(arena, 2.0)
     oracles.no_traceback(process)
     await oracles.no_secret_shown(arena.cluster, arena.namespace, process.log)

@@ -48,7 +48,7 @@ _SOON: Final = 5.0
 
 _SETTLE: Final = 120.0
 _REST: Final = 10.0
-_LIMIT: Final = 600.0
+_LIMIT: Final = 1500.0
 _PHASES: Final = 4
 
 
@@ -65,7 +65,7 @@ def cases(commit: str) -> Iterator[StandaloneCase]:
 async def _run(commit: str, killed: bool, directory: Path) -> None:
     earlier = await asyncio.to_thread(install, commit, directory)
     versions = (earlier, Version("this version"))
-    async with own_control_plane(ADDONS) as arena:
+    async with own_control_plane(directory, ADDONS) as arena:
         load = _Load(arena)
         known: dict[str, Any] = {}
         for phase in range(_PHASES):

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import random
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from campaign import oracles
 from campaign.case import Case
+from campaign.own import came
 from campaign.violation import ViolationError
+from kaiwo.api.crds import WORKLOADS
+from kaiwo.engine.errors import NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -17,14 +22,38 @@ if TYPE_CHECKING:
     from campaign.scenarios import Scenario
     from kaiwo.testing.faults import Fault
 
-FAULTS: Final[dict[str, Callable[..., Fault]]] = {
-    "dropped": lambda arena, event, path: arena.proxy.drop_event(event, path=path),
-    "twice": lambda arena, event, path: arena.proxy.duplicate_event(event, path=path),
-    "cut": lambda arena, event, path: arena.proxy.truncate_stream(event, path=path),
-    "frozen": lambda arena, event, path: arena.proxy.stall_stream(event, path=path),
-    "expired": lambda arena, event, path: arena.proxy.expire_stream(event, path=path),
+
+@dataclass(frozen=True, slots=True)
+class ViewFault:
+    """What becomes of an event, or of its stream.
+
+    Attributes:
+        strike: defines it, for an arena, the type of an event and the path of a watch.
+        cases: so many of them are run, chosen by the seed; 0 for one at each event of each scenario.
+        unseen: seconds, at least and at most, for which what was swallowed stays unseen.
+    """
+
+    strike: Callable[..., Fault]
+    cases: int = 0
+    unseen: tuple[float, float] = (0.0, 0.0)
+
+
+FAULTS: Final[dict[str, ViewFault]] = {
+    "dropped": ViewFault(lambda arena, event, path: arena.proxy.drop_event(event, path=path), unseen=(5, 5)),
+    "frozen": ViewFault(
+        lambda arena, event, path: arena.proxy.stall_stream(event, path=path), unseen=(5, 30)
+    ),
+    "expired": ViewFault(lambda arena, event, path: arena.proxy.expire_stream(event, path=path), 20),
+    "cut": ViewFault(lambda arena, event, path: arena.proxy.truncate_stream(event, path=path), 20),
+    "twice": ViewFault(lambda arena, event, path: arena.proxy.duplicate_event(event, path=path), 10),
+    "reordered": ViewFault(
+        lambda arena, event, path: arena.proxy.reorder_event(event, path=path), 10, (5, 5)
+    ),
+    "bookmarks-only": ViewFault(
+        lambda arena, event, path: arena.proxy.blind_stream(event, path=path), 10, unseen=(5, 30)
+    ),
 }
-"""By name: what becomes of an event, or of its stream."""
+"""By name."""
 
 _CHILDREN: Final = {
     "job": "/jobs",
@@ -32,37 +61,80 @@ _CHILDREN: Final = {
     "rayjob": "/rayjobs",
     "rayserve": "/(rayservices|appwrappers)",
 }
-_FROZEN: Final = 5.0
+_GONE: Final = 60.0
+"""Seconds until nothing is left of a workload that was deleted."""
+
+_REST: Final = 2.0
 
 
-def cases(scenarios: Sequence[Scenario]) -> Iterator[Case]:
-    """A case for each fault, at events about the workload, its child and its pods."""
-    for scenario in scenarios:
-        workload = "/kaiwojobs" if scenario.kind == "KaiwoJob" else "/kaiwoservices"
-        child = _CHILDREN[scenario.name.partition("-")[0]]
-        for path, event in (
-            (workload, "ADDED"),
-            (workload, "MODIFIED"),
-            (child, "ADDED"),
-            (child, "MODIFIED"),
-        ):
-            for fault in FAULTS:
-                name = f"{scenario.name}-{path.strip('/(').split('|')[0]}-{event.lower()}-{fault}"
-                yield Case("E", name, partial(_run, scenario, path, event, fault), own=True)
+def cases(scenarios: Sequence[Scenario], seed: int) -> Iterator[Case]:
+    """Cases of each fault, at events about the workload, its child and its pods."""
+    every = [(scenario, path, event) for scenario in scenarios for path, event in _events(scenario)]
+    for name, fault in FAULTS.items():
+        chosen = random.Random(f"{seed}-E-{name}")  # noqa: S311  no secret
+        places = chosen.sample(every, min(fault.cases or len(every), len(every)))
+        for scenario, path, event in sorted(places, key=every.index):
+            unseen = chosen.uniform(*fault.unseen)
+            strike = partial(fault.strike, event=event, path=f"{path}$")
+            run = partial(_deleted if event == "DELETED" else _run, scenario, strike, unseen)
+            short = path.strip("/(").split("|")[0]
+            yield Case("E", f"{scenario.name}-{short}-{event.lower()}-{name}", run, own=True, rests=True)
 
 
-async def _run(scenario: Scenario, path: str, event: str, name: str, arena: Arena) -> None:
+def _events(scenario: Scenario) -> Iterator[tuple[str, str]]:
+    """Path of a watch and type of an event."""
+    workload = "/kaiwojobs" if scenario.kind == "KaiwoJob" else "/kaiwoservices"
+    child = _CHILDREN[scenario.name.partition("-")[0]]
+    for path in (workload, child):
+        yield path, "ADDED"
+        yield path, "MODIFIED"
+    yield "/pods", "MODIFIED"
+    yield workload, "DELETED"
+
+
+async def _run(scenario: Scenario, strike: Callable[[Arena], Fault], unseen: float, arena: Arena) -> None:
     await arena.start_operator()
-    fault = FAULTS[name](arena, event, path + "$")
+    fault = strike(arena)
     await arena.submit(scenario)
+    await _healed(fault, unseen, arena)
+    await arena.reaches(scenario)
+    await oracles.all_of(arena, scenario, rest=_REST)
+
+
+async def _deleted(scenario: Scenario, strike: Callable[[Arena], Fault], unseen: float, arena: Arena) -> None:
+    """The workload is deleted, and the operator does not learn it at once; nothing of it stays or returns."""
+    operator = await arena.start_operator()
+    await arena.submit(scenario)
+    await arena.reaches(scenario)
+    fault = strike(arena)
+    await arena.client.delete(WORKLOADS[scenario.kind], arena.namespace, scenario.name)
+    await _healed(fault, unseen, arena)
+    for _ in range(int(_GONE / _REST)):
+        # An operator that did not see the end of a service replaces its child, which then goes as well.
+        await oracles.at_rest(arena, _REST)
+        left = await _left(arena, scenario)
+        if not left:
+            break
+    else:
+        raise ViolationError("O3", f"left of a workload that was deleted: {', '.join(left)}")
+    oracles.bounded(arena)
+    oracles.no_traceback(operator)
+
+
+async def _left(arena: Arena, scenario: Scenario) -> list[str]:
+    """What there still is of a workload that was deleted."""
     try:
-        await fault.wait(60)
-    except AssertionError as error:
-        raise ViolationError("fault", str(error)) from None
-    if name in {"frozen", "dropped"}:
+        await arena.client.get(WORKLOADS[scenario.kind], arena.namespace, scenario.name)
+    except NotFound:
+        return sorted(await arena.made())
+    return [scenario.name]
+
+
+async def _healed(fault: Fault, unseen: float, arena: Arena) -> None:
+    """Wait for the fault, and have what it swallowed listed again after some time."""
+    await came(fault)
+    if unseen:
         # Nothing but the next list shows what was swallowed. The API server ends a watch after minutes.
-        await asyncio.sleep(_FROZEN)
+        await asyncio.sleep(unseen)
         arena.proxy.clear()
         await arena.proxy.cut_watches()
-    await arena.reaches(scenario)
-    await oracles.all_of(arena, scenario, rest=2.0)
