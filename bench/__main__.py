@@ -61,13 +61,14 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"any of {', '.join(every)}; default all")
     parser.add_argument("--quick", action="store_true", help="smaller sizes, about ten minutes")
     parser.add_argument("--live", type=int, metavar="N", help="KaiwoJobs of the benchmark live (10,000)")
+    parser.add_argument("--large", type=int, metavar="N", help="KaiwoJobs of the benchmark large (5,000)")
     given = parser.parse_args()
     unknown = sorted(set(given.names) - set(every))
     if unknown:
         parser.error(f"no benchmark is called {', '.join(unknown)}; there are {', '.join(every)}")
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends etcd and API server too
     size = QUICK if given.quick else FULL
-    size = replace(size, live=given.live or size.live)
+    size = replace(size, live=given.live or size.live, large=given.large or size.large)
     machine = facts.machine()
     try:
         figures, failed = _measure(given.names or every, size)
