@@ -129,9 +129,14 @@ def exec_plugin(
             status = library.ExecProvider(
                 library.ConfigNode("exec", user["exec"]), str(base), library.ConfigNode("cluster", cluster)
             ).run()
+        except FileNotFoundError as error:
+            raise CredentialsError(f"{where}: {_not_installed(user['exec'])}") from error
         except (library.ConfigException, *_ODD) as error:
+            # On a terminal the plugin writes there itself, and the package fails over the text that it lacks.
+            said = " ".join(str(error).split())
+            why = "see its own message above" if isinstance(error, AttributeError) else said
             raise CredentialsError(
-                f"{where}: the credential plugin {user['exec'].get('command')!r} failed: {error}. "
+                f"{where}: the credential plugin {user['exec'].get('command')!r} failed: {why}. "
                 "Run it by hand to see why."
             ) from error
         certificate, key = status.get("clientCertificateData"), status.get("clientKeyData")
@@ -144,6 +149,13 @@ def exec_plugin(
         return headers, _unix(status.get("expirationTimestamp"))
 
     return Renewing(fetch)
+
+
+def _not_installed(plugin: Object) -> str:
+    """What to say of a credential plugin that does not exist: how to install it, where the file says so."""
+    hint = " ".join(str(plugin.get("installHint") or "").split())
+    text = f"the credential plugin {plugin.get('command')!r} is not installed, or not on the PATH"
+    return f"{text}: {hint}" if hint else text
 
 
 def identity_provider(config: Object, context: str, where: str) -> Renewing:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kaiwo.engine.errors import CredentialsError
+from kaiwo.engine.trust import trusting
 from kaiwo.engine.yaml_reader import parse_value
 from kaiwo.engine.yaml_scalars import DocumentError
 
@@ -99,7 +100,7 @@ def tls(
         return None
     try:
         authority = _pem(cluster, "certificate-authority")
-        context = ssl.create_default_context(cadata=authority)
+        context = trusting(cadata=authority)
         if cluster.get("insecure-skip-tls-verify"):
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
@@ -139,16 +140,26 @@ def _load_pair(context: ssl.SSLContext, certificate: str, key: str) -> None:
         path = Path(directory, "pair.pem")
         path.touch(mode=0o600)
         path.write_text(f"{certificate}\n{key}\n", encoding="utf-8")
-        context.load_cert_chain(path)
+        context.load_cert_chain(path, password=_refuse_password)
 
 
 def _pem(section: Object, field: str) -> str | None:
     """PEM text of ``FIELD-data`` (base64, preferred as in kubectl) or of the file named by ``FIELD``."""
     data = section.get(f"{field}-data")
     if data:
-        return base64.b64decode(str(data), validate=False).decode("utf-8")
+        return _ascii(base64.b64decode(str(data), validate=False))
     path = section.get(field)
-    return Path(str(path)).read_text(encoding="utf-8") if path else None
+    return _ascii(Path(str(path)).read_bytes()) if path else None
+
+
+def _ascii(pem: bytes) -> str:
+    """PEM as text. Only comments have other characters, and the ssl module takes none of them."""
+    return pem.decode("ascii", errors="ignore")
+
+
+def _refuse_password() -> str:
+    """In place of OpenSSL's own question on the terminal, which an operator would wait at for ever."""
+    raise ValueError("the client key is encrypted; write it without a passphrase, kubectl takes no other")
 
 
 def _load(path: Path) -> Object:

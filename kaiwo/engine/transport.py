@@ -46,6 +46,9 @@ if TYPE_CHECKING:
 ATTEMPTS = 4
 """Tries of a safe request; one more after a 401. Further ones are left to the caller's own back-off."""
 
+_MOST_FAILING = 10_000
+"""Writes that are remembered as failing."""
+
 FIRST_PAUSE = 0.1
 """Seconds before the second try; doubles with each further one."""
 
@@ -125,6 +128,8 @@ class Transport:
         self._slots = asyncio.Semaphore(concurrency)
         self._metrics = metrics
         self._session: aiohttp.ClientSession | None = None
+        # Method and path of writes whose last tries all failed; the oldest first.
+        self._failing: dict[tuple[str, str], None] = {}
 
     async def close(self) -> None:
         """Close all connections."""
@@ -152,7 +157,25 @@ class Transport:
         return answer
 
     async def _repeated(self, request: HttpRequest) -> bytes:
-        attempt = 1
+        """Send a request as often as it may be; once only where the last tries of the same write all failed.
+
+        The pause until such a write comes again is its caller's. Four requests in place of one would not be
+        what the caller decided.
+        """
+        write = (request.method, request.path)
+        attempt = ATTEMPTS if write in self._failing else 1
+        try:
+            answer = await self._tried(request, attempt)
+        except (TooManyRequests, ServerUnavailable, ConnectionBroken):
+            if request.mutating and not request.urgent:
+                self._failing[write] = None
+                if len(self._failing) > _MOST_FAILING:
+                    del self._failing[next(iter(self._failing))]
+            raise
+        self._failing.pop(write, None)
+        return answer
+
+    async def _tried(self, request: HttpRequest, attempt: int) -> bytes:
         refresh = refreshed = False
         while True:
             headers = await self._headers(request, refresh=refresh)

@@ -18,6 +18,7 @@ from kaiwo.admission.certificates import (
     issue,
     next_certificates,
 )
+from kaiwo.testing.handshake import shake_hands
 
 NAMES = ("kaiwo-webhooks.kaiwo-system.svc",)
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -163,19 +164,4 @@ def test_python_and_openssl_accept_a_handshake_with_it() -> None:
         client = ssl.create_default_context(cadata=made.authorities.decode())
         client.verify_flags |= ssl.VERIFY_X509_STRICT
         client.maximum_version = version
-        pipes = [ssl.MemoryBIO() for _ in range(4)]
-        sides = [
-            client.wrap_bio(pipes[0], pipes[1], server_hostname=NAMES[0]),
-            server.wrap_bio(pipes[2], pipes[3], server_side=True),
-        ]
-        done = set()
-        for _ in range(10):
-            for side in sides:
-                try:
-                    side.do_handshake()
-                    done.add(side)
-                except ssl.SSLWantReadError:
-                    pass
-                pipes[2].write(pipes[1].read())
-                pipes[0].write(pipes[3].read())
-        assert len(done) == 2
+        shake_hands(client, server, NAMES[0])

@@ -312,3 +312,37 @@ def test_loading_does_not_import_the_kubernetes_package(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
     assert json.loads(done.stdout) is False
+
+
+async def test_a_plugin_that_is_not_installed_is_named_with_how_to_install_it(tmp_path: Path) -> None:
+    """The kubeconfig of a managed cluster says how; the command of another machine is often missing."""
+    hint = "Install gke-gcloud-auth-plugin for use with kubectl by following\n  https://cloud.example/install"
+    user = {
+        "exec": {
+            "apiVersion": "client.authentication.k8s.io/v1beta1",
+            "command": "gke-gcloud-auth-plugin-none",
+            "installHint": hint,
+            "provideClusterInfo": True,
+        }
+    }
+    connection = load(write(tmp_path / "k", config(user)))
+    said = (
+        r"'gke-gcloud-auth-plugin-none' is not installed, or not on the PATH: Install .* following https://"
+    )
+    with pytest.raises(CredentialsError, match=said):
+        await connection.headers()
+
+
+async def test_a_plugin_that_fails_on_a_terminal_is_not_reported_as_an_error_of_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There the plugin writes its message itself."""
+    connection = load(write(tmp_path / "k", config(plugin(tmp_path, "import sys; sys.exit(1)"))))
+    with (tmp_path / "terminal").open("w") as terminal:
+        monkeypatch.setattr(terminal, "isatty", lambda: True, raising=False)
+        monkeypatch.setattr(sys, "stdout", terminal)
+        monkeypatch.setattr(sys, "stderr", terminal)
+        monkeypatch.setattr(sys, "stdin", None)
+        with pytest.raises(CredentialsError, match="failed: see its own message above") as caught:
+            await connection.headers()
+    assert "NoneType" not in str(caught.value)
