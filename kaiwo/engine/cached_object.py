@@ -2,7 +2,7 @@
 
 As dicts, 10,000 Jobs cost 200 MB. Decoding one part of a 3 KB object takes a few microseconds, so nothing
 but the metadata that indexes need stays decoded. Each read decodes afresh, which also keeps readers from
-sharing what they change.
+sharing what they change. The JSON of an object that has not changed for a while is packed.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import msgspec
 
 from kaiwo.engine.decode_limits import fault, readable
 from kaiwo.engine.errors import UndecodableObject
+from kaiwo.engine.packing import LEAST_BYTES, pack, unpack
 from kaiwo.engine.resource import Owner, version_number
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ class CachedObject:
         deleted: deletionTimestamp (RFC 3339), None while it is not being deleted.
         labels: of the object.
         owners: its owner references.
+        packed: whether its JSON is compressed; it reads the same.
     """
 
     __slots__ = (
@@ -85,6 +87,7 @@ class CachedObject:
         "key",
         "labels",
         "owners",
+        "packed",
         "resource",
         "uid",
         "version",
@@ -98,6 +101,7 @@ class CachedObject:
     deleted: str | None
     labels: Mapping[str, str]
     owners: tuple[Owner, ...]
+    packed: bool
     _decoder: ObjectDecoder
     _body: bytes
     _cleaned: bool
@@ -210,19 +214,27 @@ class CachedObject:
 
         This happens late, because most versions are replaced before anybody reads them.
         """
+        if self.packed:
+            return self._decoder.unpacked(self, self._body)
         if not self._cleaned:
             self._body, self._managers = self._decoder.clean(self._body)
             self._cleaned = True
         return self._body
 
+    def pack(self) -> None:
+        """Drop what is not kept, and compress the rest."""
+        body = self.clean()
+        if not self.packed and len(body) >= LEAST_BYTES:
+            self._body, self.packed = pack(body), True
+
     def set_body(self, decoder: ObjectDecoder, body: bytes, omitted: Mapping[str, str]) -> None:
         """Take the JSON as it came; for `ObjectDecoder`, which sets the public attributes too."""
         self._decoder, self._body, self._omitted = decoder, body, omitted
-        self._cleaned, self._managers = False, None
+        self._cleaned, self.packed, self._managers = False, False, None
 
     def _error(self) -> UndecodableObject:
         name = f"{self.namespace}/{self.name}" if self.namespace else self.name
-        return UndecodableObject(f"{self.resource.kind} {name}: {self.undecodable}", self._body)
+        return UndecodableObject(f"{self.resource.kind} {name}: {self.undecodable}", self.clean())
 
     def __repr__(self) -> str:
         """Kind, name and version."""
@@ -231,7 +243,7 @@ class CachedObject:
 
 _RECENT = 128
 """Objects of one kind that are kept as they came: more than change within a moment, and at 10 KB each
-little more than one MB."""
+little more than one MB. Older ones are packed."""
 
 _CLEANED = frozenset({("metadata",), ("metadata", "managedFields"), ("apiVersion",), ("kind",)})
 """What is otherwise in the JSON as it came: items of a list carry no apiVersion and kind."""
@@ -286,12 +298,18 @@ class ObjectDecoder:
         self._kept = path_tree((*projection.keep, *always)) if projection.keep else None
         self._owned = projection.owned_fields
         self._recent: deque[weakref.ref[CachedObject]] = deque()
+        self._unpacked: tuple[CachedObject, bytes] | None = None  # several parts are read in a row
 
-    def decode(self, raw: bytes | msgspec.Raw) -> CachedObject:
-        """A cached object from JSON; ValueError when it is no object with a name."""
+    def decode(self, raw: bytes | msgspec.Raw, *, sound: bool = False) -> CachedObject:
+        """A cached object from JSON; ValueError when it is no object with a name.
+
+        Args:
+            raw: the JSON.
+            sound: whether it is known that it can be decoded as a whole.
+        """
         body, omitted = bytes(raw), _NOTHING
         try:
-            if fault(body):
+            if not sound and fault(body):
                 body, omitted = readable(body)
             meta = _decode_head(body).metadata
         except (msgspec.DecodeError, ValueError) as error:
@@ -314,8 +332,14 @@ class ObjectDecoder:
         if len(self._recent) > _RECENT:
             older = self._recent.popleft()()
             if older is not None:
-                older.clean()
+                older.pack()
         return obj
+
+    def unpacked(self, obj: CachedObject, packed: bytes) -> bytes:
+        """The JSON of a packed object; that of the last one is kept."""
+        if self._unpacked is None or self._unpacked[0] is not obj:
+            self._unpacked = obj, unpack(packed)
+        return self._unpacked[1]
 
     def keeps(self, path: Path) -> bool:
         """Whether all at a path is kept as it came."""
@@ -336,9 +360,12 @@ class ObjectDecoder:
         metadata = _decode_parts(parts["metadata"])
         managed = metadata.pop("managedFields", None)
         parts["metadata"] = msgspec.Raw(_encode(metadata))
-        whole = _encode({**self._head, **parts})
+        kept = _encode({**self._head, **parts})
+        if self._kept:
+            kept = _encode(prune(_decode(kept), self._kept))
         return (
-            _encode(prune(_decode(whole), self._kept)) if self._kept else whole,
+            # What msgspec encodes keeps the memory of its buffer, half as much again; a copy has its own.
+            bytes(memoryview(kept)),
             _field_managers(managed, self._owned) if self._owned and managed is not None else None,
         )
 

@@ -13,6 +13,7 @@ from kaiwo.engine.cached_object import Projection
 from kaiwo.engine.errors import EngineError, NotLeading
 from kaiwo.engine.logging import SUBJECT
 from kaiwo.engine.store import CacheEvent
+from kaiwo.engine.time_limits import TimeLimits
 from kaiwo.engine.turns import SLICE
 from kaiwo.engine.workqueue import LOW, Key, WorkQueue
 
@@ -109,6 +110,7 @@ class Controller:
         self._initial = initial
         self._running = False
         self._worked_on: dict[asyncio.Task[Any] | None, Key] = {}  # by the worker's task
+        self._limits = TimeLimits(timeout)
         self._held: dict[WriteCause, dict[Key, None]] = {}
         self._metrics: Metrics | None = None
 
@@ -234,18 +236,19 @@ class Controller:
         """Reconcile a key; returns the time of its end."""
         SUBJECT.set((self._kind, key.namespace, key.name))
         started = time.monotonic()
-        limit = asyncio.timeout(self._timeout)
+        self._limits.begin()
         try:
-            async with limit:
+            try:
                 again = await self._reconcile(key)
+            finally:
+                hung = self._limits.end()
             again = None if again is None else float(again)
-        except TimeoutError as error:
-            hung = limit.expired()
-            return self._failed(key, error, started, hung=hung)
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
+            if hung:
+                return self._failed(key, TimeoutError(), started, hung=True)
             # Not this worker is cancelled but something that the reconciliation waited for.
             return self._failed(key, RuntimeError(f"cancelled from inside: {error!r}"), started, hung=False)
         except (Exception, SystemExit) as error:  # noqa: BLE001 -- whatever a key's code raises harms it alone

@@ -19,6 +19,7 @@ from kaiwo.engine.cached_object import CachedObject
 from kaiwo.engine.errors import AlreadyExists, ApiError, EngineError, Forbidden, NotFound, NotLeading
 from kaiwo.engine.logging import about
 from kaiwo.engine.resource import EVENT
+from kaiwo.engine.workqueue import moment_from
 
 if TYPE_CHECKING:
     from kaiwo.engine.client import Client
@@ -39,7 +40,8 @@ RATE = 50.0
 """Events per second at most: about a tenth of what a small API server takes in."""
 
 GATHER = 0.5
-"""Seconds for which events wait for others: several in a row cost less than as many one by one."""
+"""Seconds at least for which events wait for others: several in a row cost less than as many one by one. They
+are sent at a moment at which delayed keys are due, too (`kaiwo.engine.workqueue.MOMENT`)."""
 
 _CONCURRENCY = 4  # requests at a time: Events must not keep other requests from their slots
 _REMEMBERED = 4096
@@ -136,7 +138,8 @@ class EventRecorder:
                 self._arrived.clear()
                 self._idle.set()
                 await self._arrived.wait()
-            await asyncio.sleep(GATHER)
+            now = asyncio.get_running_loop().time()
+            await asyncio.sleep(moment_from(now + GATHER) - now)
             batch: dict[_Identity, Object] = {}
             while self._waiting and len(batch) < self._rate * GATHER:
                 identity, obj = self._waiting.popitem(last=False)

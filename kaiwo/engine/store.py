@@ -261,9 +261,10 @@ class Store:
         scope = namespace if self.namespaces else ""
         self._versions[scope] = max(self._versions.get(scope, 0), version)
 
-    def assume(self, raw: bytes) -> None:
+    def assume(self, answer: Object | bytes) -> None:
         """Take the answer to an own write, unless the watch is already past it or does not cover it."""
-        obj = self._decode(raw)
+        as_json = answer if isinstance(answer, bytes) else encode(answer)
+        obj = self._decode(as_json, sound=as_json is not answer)  # what is no JSON was decoded as a whole
         scope = obj.namespace if self.namespaces else ""
         newer = scope in self._listed and obj.version > self._versions[scope]
         if newer and self.selector.matches(obj.labels):
@@ -424,7 +425,7 @@ class Cache:
         """Take in the answer to an own write at once, so that the next reconciliation reads it."""
         store = self._stores.get(resource)
         if store is not None:
-            store.assume(obj if isinstance(obj, bytes) else encode(obj))
+            store.assume(obj)
 
 
 def _places(namespaces: tuple[str, ...]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import math
 from collections import Counter, deque
 from typing import NamedTuple, Protocol
 
@@ -15,6 +16,21 @@ NORMAL = 0
 
 LOW = -100
 """Priority of what was there when a controller started; controller-runtime's value."""
+
+
+MOMENT = 0.25
+"""Seconds between two moments at which keys with longer delays are due, so that several are reconciled
+together: the first one after a pause takes several times as long as the next one."""
+
+
+_STALE = 1024
+"""Times without a key that the timeline may hold beside one for each delayed key. A time that was dropped or
+replaced stays in it until it comes, which for a workload with a duration of days is days."""
+
+
+def moment_from(time: float) -> float:
+    """The first common moment that is not before a time of the event loop."""
+    return math.ceil(time / MOMENT) * MOMENT
 
 
 class Key(NamedTuple):
@@ -70,14 +86,15 @@ class WorkQueue:
     """
 
     def __init__(
-        self, *, per_namespace: int | None = None, first_pause: float = 0.05, longest_pause: float = 60.0
+        self, *, per_namespace: int | None = None, first_pause: float = 0.05, longest_pause: float = 120.0
     ) -> None:
         """Make an empty queue.
 
         Args:
             per_namespace: keys of one namespace that are worked on at once; None for any number.
             first_pause: seconds of back-off after the first failure of a key.
-            longest_pause: the most; doubled pauses are cut to it.
+            longest_pause: the most; doubled pauses are cut to it. Jitter takes up to half of it, so a key
+                that keeps failing comes at most once a minute.
         """
         self.observer: QueueObserver | None = None
         self._first_pause = first_pause
@@ -130,13 +147,18 @@ class WorkQueue:
             self._enqueue(key, priority)
 
     def add_after(self, key: Key, seconds: float, priority: int = NORMAL) -> None:
-        """Reconcile a key after some time, unless an earlier time is set already."""
+        """Reconcile a key after some time, unless an earlier time is set already.
+
+        A delay of more than `MOMENT` ends at the next common moment after it.
+        """
         if self._closed:
             return
         if seconds <= 0:
             self.add(key, priority)
             return
         due = asyncio.get_running_loop().time() + seconds
+        if MOMENT < seconds < math.inf:
+            due = moment_from(due)
         known = self._delayed.get(key)
         if known is not None:
             priority = max(priority, known.priority)
@@ -144,7 +166,11 @@ class WorkQueue:
                 self._delayed[key] = known._replace(priority=priority)
                 return
         self._delayed[key] = _Delayed(due, priority)
-        heapq.heappush(self._timeline, (due, key))
+        if len(self._timeline) > _STALE + 2 * len(self._delayed):
+            self._timeline = [(delayed.due, key) for key, delayed in self._delayed.items()]
+            heapq.heapify(self._timeline)
+        else:
+            heapq.heappush(self._timeline, (due, key))
         if self._timeline[0][1] == key:
             self._set_timer()
 

@@ -162,7 +162,10 @@ class LiveConfig:
         if changed:
             listeners += self._listeners
         for listener in listeners:
-            listener()
+            try:
+                listener()
+            except Exception:  # noqa: BLE001  that of a plugin may raise anything, and others wait for theirs
+                _log.exception("a listener for changes of KaiwoConfig failed")
 
     @property
     def fallback(self) -> str:

@@ -3,33 +3,34 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import TYPE_CHECKING
-
-from kaiwo.host.transitions import CALL_SECONDS, attribute
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from pydantic import BaseModel
 
+    from kaiwo.host.plugin_coroutines import PluginCoroutines
     from kaiwo.plugin.lifecycle import Lifecycle
-
-_log = logging.getLogger(__name__)
 
 
 class Lifecycles:
     """All lifecycles. A function that fails or takes too long is logged, and the others are called."""
 
     def __init__(
-        self, lifecycles: Iterable[Lifecycle], settings_of: Callable[[Lifecycle], BaseModel | None]
+        self,
+        lifecycles: Iterable[Lifecycle],
+        settings_of: Callable[[Lifecycle], BaseModel | None],
+        coroutines: PluginCoroutines,
     ) -> None:
         """Prepare.
 
         Args:
             lifecycles: of the loaded plugins.
             settings_of: settings of a lifecycle's plugin at that moment.
+            coroutines: calls the functions.
         """
+        self._coroutines = coroutines
         self._lifecycles = tuple(lifecycles)
         self._settings_of = settings_of
         self._given: dict[Lifecycle, BaseModel | None] = {}
@@ -73,9 +74,6 @@ class Lifecycles:
                     await self._call(lifecycle, "settings_changed", lifecycle.settings_changed)
 
     async def _call(self, lifecycle: Lifecycle, what: str, target: str | None) -> None:
-        if target is None:
-            return
-        try:
-            await asyncio.wait_for(attribute(target)(self._given[lifecycle]), CALL_SECONDS)
-        except Exception:  # noqa: BLE001  a plugin's code may raise anything
-            _log.exception("%s of plugin lifecycle %s failed", what, lifecycle.name)
+        if target is not None:
+            words = f"{what} of plugin lifecycle {lifecycle.name}"
+            await self._coroutines.call(lifecycle.plugin, words, target, self._given[lifecycle])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import importlib
 import logging
 import os
 import platform
@@ -23,7 +22,7 @@ from kaiwo.api.crds import KAIWO_CONFIG, WORKLOADS
 from kaiwo.api.installation import SYSTEM_NAMESPACE
 from kaiwo.engine import credentials
 from kaiwo.engine.client import Client
-from kaiwo.engine.controller import Watch
+from kaiwo.engine.controller import SPARE_WORKERS, Watch
 from kaiwo.engine.leader_election import LeaderElector
 from kaiwo.engine.lease_thread import LeaseThread
 from kaiwo.engine.manager import Manager
@@ -52,6 +51,8 @@ from kaiwo.host.metrics.workloads import WorkloadMetrics
 from kaiwo.host.monitoring.access import EndpointFiles
 from kaiwo.host.monitoring.feed import SampleFeed
 from kaiwo.host.monitoring.service import Monitoring
+from kaiwo.host.plugin_controllers import build_controllers
+from kaiwo.host.plugin_coroutines import PluginCoroutines
 from kaiwo.host.plugin_timeout import TimeLimit, guarded_registry
 from kaiwo.host.server import ProbeServer
 from kaiwo.host.sharding import Sharding
@@ -72,6 +73,7 @@ if TYPE_CHECKING:
     from kaiwo.engine.resource import Object
     from kaiwo.host.admission import Webhooks
     from kaiwo.host.settings import Settings
+    from kaiwo.plugin.controllers import ExtraController
     from kaiwo.plugin.declaration import Declaration
     from kaiwo.plugin.lifecycle import Transition
     from kaiwo.plugin.registry import Plugins
@@ -81,9 +83,16 @@ _log = logging.getLogger(__name__)
 
 APPLIED = "kaiwo.silogen.ai/applied"
 
+_OTHER_REQUESTS = 16
+"""Requests under way at once beside those of workloads: lists, Events, queues, plugins."""
+
 
 class Operator:
-    """One operator process; create and run it once."""
+    """One operator process; create and run it once.
+
+    Attributes:
+        plugins: those that it works with, and the states of the others.
+    """
 
     def __init__(self, settings: Settings, plugins: Plugins) -> None:
         """Assemble; nothing is sent yet.
@@ -94,9 +103,10 @@ class Operator:
 
         Raises:
             CredentialsError: there is no usable way to reach an API server.
+            ControllerNotBuilt: a plugin's controller cannot be built.
         """
         self._settings = settings
-        self._plugins = plugins
+        self.plugins = plugins
         prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # the package has no types; the series are noise
         self._limit = TimeLimit(settings.plugin_time_limit)
         registry = guarded_registry(plugins, self._limit)
@@ -109,7 +119,11 @@ class Operator:
         describe_process(self._metrics.registry)
         identity = f"{socket.gethostname()}_{os.getpid()}_{uuid4().hex[:8]}"
         self._client = Client(
-            connection, user_agent=f"kaiwo-operator/{version('kaiwo')}", metrics=self._metrics
+            connection,
+            user_agent=f"kaiwo-operator/{version('kaiwo')}",
+            # One for each worker: one that is kept free for other namespaces waits for no namespace.
+            concurrency=len(WORKLOADS) * (settings.workers + SPARE_WORKERS) + _OTHER_REQUESTS,
+            metrics=self._metrics,
         )
         self._namespace = settings.namespace or connection.namespace
         self._sharding = Sharding(settings)
@@ -140,7 +154,7 @@ class Operator:
         return LeaseThread(elector, client)
 
     def _wire(self) -> None:
-        manager, settings, plugins = self._manager, self._settings, self._plugins
+        manager, settings, plugins = self._manager, self._settings, self.plugins
         self._sharding.attach(manager, self._namespace)
         if self._registry.vendors:  # only vendors have the right to read nodes
             manager.watch(Watch(NODE, projection=NODE_PROJECTION))
@@ -153,8 +167,9 @@ class Operator:
         )  # fmt: skip
         cluster = ClusterFacts(manager.cache, self._registry.vendors, lambda: self._config.current)
         self._served = ServedKinds(self._client, _needed(self._registry))
-        self._listeners = Listeners(plugins.listeners, self._settings_of)
-        self._lifecycles = Lifecycles(plugins.lifecycles, self._settings_of)
+        coroutines = PluginCoroutines(self._limit)
+        self._listeners = Listeners(plugins.listeners, self._settings_of, coroutines)
+        self._lifecycles = Lifecycles(plugins.lifecycles, self._settings_of, coroutines)
         self._config.on_settings_change(self._lifecycles.settings_changed)
         manager.conditions.add(KAIWO_CONFIG, SINGLETON)
         for declared in self._registry.namespace_defaults:
@@ -203,7 +218,7 @@ class Operator:
         ):  # fmt: skip
             manager.add(self._sharding.limit(controller))
         if self._sharding.whole:
-            self._build_plugin_controllers()
+            build_controllers(plugins, self._host_of)
         for queue_kind in facts.queue_kinds:
             manager.cache.subscribe(queue_kind, config.on_queue_change)
 
@@ -255,25 +270,19 @@ class Operator:
         """Seconds during which no process led before this one did, None if that is not known."""
         return self._lease.unled if self._lease is not None else None
 
-    def _build_plugin_controllers(self) -> None:
-        manager, settings, plugins = self._manager, self._settings, self._plugins
-        for plugin in plugins.loaded:
-            for extra in plugin.controllers:
-                module, _, name = extra.build.partition(":")
-                build = getattr(importlib.import_module(module), name)
-                build(
-                    ControllerHost(
-                        manager, self._registry.vendors,
-                        config=lambda: self._config.current,
-                        settings=functools.partial(self._settings_of, extra),
-                        on_config_change=self._config.on_change,
-                        namespaces=settings.watch_namespace,
-                        nodes_labelled=plugins.labels_nodes,
-                        endings=self._endings,
-                        gpu_samples=self._feed,
-                        quota=self._quota,
-                    )
-                )  # fmt: skip
+    def _host_of(self, extra: ExtraController) -> ControllerHost:
+        """What the controller of a plugin gets."""
+        return ControllerHost(
+            self._manager, self._registry.vendors,
+            config=lambda: self._config.current,
+            settings=functools.partial(self._settings_of, extra),
+            on_config_change=self._config.on_change,
+            namespaces=self._settings.watch_namespace,
+            nodes_labelled=self.plugins.labels_nodes,
+            endings=self._endings,
+            gpu_samples=self._feed,
+            quota=self._quota,
+        )  # fmt: skip
 
     def _serve_webhooks(self, reader: SnapshotReader, on_change: Callable[[], None]) -> Webhooks:
         """The webhooks, imported only where they are served."""
@@ -281,7 +290,7 @@ class Operator:
 
         def made(namespace: Callable[[], str]) -> Mapping[str, Reviewer]:
             return all_reviewers(
-                self._settings, self._plugins, self._registry, self._namespace,
+                self._settings, self.plugins, self._registry, self._namespace,
                 facts=lambda: reader.facts_for_new(namespace(), datetime.now(UTC)),
                 default_queue=lambda: self._config.current.default_cluster_queue_name,
                 excluded=(SYSTEM_NAMESPACE, self._namespace),
@@ -297,7 +306,7 @@ class Operator:
 
     def _follow_settings(self, cluster: ClusterFacts) -> None:
         """Read nodes and reconcile live workloads again after changes of settings that these depend on."""
-        if any(vendor.settings for vendor in self._plugins.vendors):
+        if any(vendor.settings for vendor in self.plugins.vendors):
             self._config.on_settings_change(cluster.read_nodes)
         if any(item.settings for item in (*self._registry.backends, *self._registry.diagnosis)):
             for workloads in self._workloads:
@@ -336,7 +345,7 @@ class Operator:
                     record = GpuTimeRecord(self._manager, self._statistics.gpu_time, self._namespace, MANAGER)
                     side.append(asyncio.create_task(record.run(), name="GPU time"))
                     side.append(asyncio.create_task(self._sharding.run(self._manager), name="shards"))
-                await import_backends(self._plugins.backends)
+                await import_backends(self.plugins.backends)
                 if self._webhooks is not None:
                     self._webhooks.start()
                 self._listeners.start()
@@ -370,9 +379,9 @@ class Operator:
         _log.info(
             "kaiwo operator %s, Python %s, API server %s, plugins: %s",
             version("kaiwo"), platform.python_version(), self._client.connection.server,
-            ", ".join(plugin.name for plugin in self._plugins.loaded) or "none",
+            ", ".join(plugin.name for plugin in self.plugins.loaded) or "none",
         )  # fmt: skip
-        for state in self._plugins.states:
+        for state in self.plugins.states:
             if state.state == "broken":
                 origin = f" of {state.distribution}" if state.distribution else ""
                 _log.error("plugin %s%s is broken: %s", state.name, origin, state.message)
@@ -395,7 +404,7 @@ class Operator:
                     "reason": s.reason,
                     "message": s.message,
                 }
-                for s in self._plugins.states
+                for s in self.plugins.states
             ],
         }
         return ready, detail

@@ -126,19 +126,22 @@ class TimeLimit:
         found = self._suspects[plugin, namespace] = {n: until for n, until in found.items() if now < until}
         return name in found or len(found) >= MANY
 
-    def wrap(self, plugin: str, what: str, function: Callable[..., T]) -> Callable[..., T]:
+    def wrap(
+        self, plugin: str, what: str, function: Callable[..., T], *, longest: float | None = None
+    ) -> Callable[..., T]:
         """The function under the time limit.
 
         Args:
             plugin: whose code it is.
             what: what to call it in the message.
-            function: pure code of a plugin. A call inside another guarded call runs under the outer limit.
+            function: code of a plugin. A call inside another guarded call runs under the outer limit.
+            longest: seconds of a limit of its own, None for the usual one.
         """
 
         def guarded(*args: Any, **kwargs: Any) -> T:
             if not self._active or self._armed:
                 return function(*args, **kwargs)
-            seconds = self.limit_of(plugin)
+            seconds = self.limit_of(plugin) if longest is None else longest
             text = f"{what} did not return within {seconds:.2g} s"
             self._alarms = 0
             # The timer may go off between any two steps, also while it is being disarmed. It raises twice at

@@ -315,7 +315,7 @@ class Settings:
         "KAIWO_WORKERS",
         _count,
         "workloads of one kind that are reconciled at the same time",
-        default=16,
+        default=48,
     )
     plugin_time_limit: float = _setting(
         "pluginTimeLimit",

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import logging
 from typing import TYPE_CHECKING
 
 from kaiwo.engine.logging import SUBJECT, about
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Callable, Iterable
 
     from pydantic import BaseModel
 
+    from kaiwo.host.plugin_coroutines import PluginCoroutines
     from kaiwo.plugin.lifecycle import Transition, TransitionListener
 
 _log = logging.getLogger(__name__)
@@ -21,8 +21,6 @@ _log = logging.getLogger(__name__)
 _CAPACITY = (
     1000  # transitions queued for one listener; a slow one loses its oldest, and no other listener does
 )
-CALL_SECONDS = 30.0
-"""How long one call into a plugin may take."""
 
 
 class Listeners:
@@ -32,13 +30,16 @@ class Listeners:
         self,
         listeners: Iterable[TransitionListener],
         settings_of: Callable[[TransitionListener], BaseModel | None],
+        coroutines: PluginCoroutines,
     ) -> None:
         """Prepare.
 
         Args:
             listeners: of the loaded plugins.
             settings_of: settings of a listener's plugin at that moment.
+            coroutines: calls them.
         """
+        self._coroutines = coroutines
         self._settings_of = settings_of
         self._queues: dict[TransitionListener, asyncio.Queue[Transition]] = {
             listener: asyncio.Queue(_CAPACITY) for listener in listeners
@@ -72,15 +73,6 @@ class Listeners:
         while True:
             transition = await queue.get()
             SUBJECT.set((transition.kind, transition.namespace, transition.name))
-            try:
-                given = (self._settings_of(listener),) if listener.settings is not None else ()
-                await asyncio.wait_for(attribute(listener.notify)(transition, *given), CALL_SECONDS)
-            except Exception:  # noqa: BLE001  a plugin's code may raise anything
-                _log.exception("transition listener %s failed", listener.name)
-
-
-def attribute(target: str) -> Callable[..., Awaitable[None]]:
-    """Import the function that ``module:function`` names."""
-    module, _, name = target.partition(":")
-    found: Callable[..., Awaitable[None]] = getattr(importlib.import_module(module), name)
-    return found
+            given = (self._settings_of(listener),) if listener.settings is not None else ()
+            what = f"transition listener {listener.name}"
+            await self._coroutines.call(listener.plugin, what, listener.notify, transition, *given)

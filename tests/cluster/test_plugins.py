@@ -132,7 +132,7 @@ async def test_a_plugin_that_fails_harms_only_its_own_workload(
         assert words in status["message"]
     assert condition(status, "Schedulable")["status"] == "False"
     assert [job["metadata"]["name"] for job in await lab.jobs()] == ["good"]
-    assert (await asyncio.to_thread(process.readyz))[0] == 200
+    assert (await asyncio.to_thread(process.readyz_when_up))[0] == 200
     await asyncio.to_thread(process.wait_log, "cannot read this node", 10)
     await asyncio.to_thread(process.wait_log, "nobody listens", 10)
 
@@ -143,7 +143,7 @@ async def test_a_plugin_that_does_not_load_is_listed_and_the_rest_works(
     """The last line of its traceback is in /readyz and in the status of the KaiwoConfig."""
     (tmp_path / "a_bad_plugin.py").write_text("raise ImportError('no libbad.so')\n")
     process = await operator(env=bad_plugin)
-    code, detail = await asyncio.to_thread(process.readyz)
+    code, detail = await asyncio.to_thread(process.readyz_when_up)
     broken = next(item for item in detail["plugins"] if item["name"] == "a_bad")
     assert (code, broken["state"]) == (200, "broken")
     assert "no libbad.so" in broken["message"]
@@ -166,7 +166,7 @@ async def test_a_plugin_that_is_not_allowed_is_listed_and_not_imported(
     allowed = "a_bad@a-bad-plugin>=2, batch_job@kaiwo-batch-job, gpu_amd@kaiwo-gpu-amd"
     process = await operator(env={**bad_plugin, "KAIWO_PLUGINS_ALLOWED": allowed})
     why = "KAIWO_PLUGINS_ALLOWED has a_bad@a-bad-plugin>=2, and version 1.0 is installed"
-    code, detail = await asyncio.to_thread(process.readyz)
+    code, detail = await asyncio.to_thread(process.readyz_when_up)
     refused = next(item for item in detail["plugins"] if item["name"] == "a_bad")
     assert code == 200
     assert refused == {

@@ -246,6 +246,24 @@ async def test_a_very_long_wish_to_wait_goes_to_the_caller(
     assert len(proxy.records) == 1
 
 
+async def test_a_write_that_failed_in_vain_is_sent_once_next_time(
+    through: Client, proxy: FaultProxy, config_map: Callable[..., Object]
+) -> None:
+    """Its caller tries ever more seldom, and that is how often the API server gets it."""
+    fault = proxy.answer(500, method="PATCH", times=None)
+    requests = []
+    for _ in range(3):
+        before = fault.struck
+        with pytest.raises(ServerUnavailable):
+            await through.apply(CONFIG_MAP, config_map("a"), field_manager="me")
+        requests.append(fault.struck - before)
+    assert requests == [4, 1, 1]
+    proxy.clear()
+    await through.apply(CONFIG_MAP, config_map("a"), field_manager="me")
+    proxy.answer(503, method="PATCH")
+    await through.apply(CONFIG_MAP, config_map("a"), field_manager="me")
+
+
 async def test_a_create_without_a_response_is_not_repeated(
     through: Client, proxy: FaultProxy, config_map: Callable[..., Object]
 ) -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kaiwo.engine.backoff import pause
-from kaiwo.engine.workqueue import LOW, NORMAL, Key, WorkQueue
+from kaiwo.engine.workqueue import LOW, MOMENT, NORMAL, Key, WorkQueue
 
 A, B = Key("ns", "a"), Key("ns", "b")
 
@@ -173,6 +173,26 @@ async def test_a_delay_that_was_dropped_brings_no_key_and_holds_up_no_other() ->
     assert await asyncio.wait_for(queue.get(), 5) == A
 
 
+async def test_delays_that_are_set_again_and_again_take_no_memory() -> None:
+    """A workload with a duration of days is reconciled thousands of times before that is over."""
+    queue = WorkQueue()
+    keys = [Key("a", str(number)) for number in range(2000)]
+    for round_ in range(100):
+        for key in keys:
+            queue.drop_delayed(key)
+            queue.add_after(key, 86_400.0 + round_)
+    assert queue.delayed == len(keys)
+    assert len(queue._timeline) <= 3 * len(keys)
+    for key in keys[1:]:
+        queue.drop_delayed(key)
+    for number in range(10_000):
+        queue.add_after(Key("b", "soon"), 86_000.0 - number)
+    assert len(queue._timeline) <= 2 * queue.delayed + 1025
+    queue.add_after(Key("c", "now"), 0.01)
+    assert await asyncio.wait_for(queue.get(), 5) == Key("c", "now")
+    assert queue.delayed == 2
+
+
 async def test_delayed_keys_come_in_the_order_of_their_time() -> None:
     """The timeline is kept also when the next one to come is not the last one added."""
     queue = WorkQueue()
@@ -290,3 +310,27 @@ def test_every_key_is_worked_on_whatever_the_share_of_a_namespace(
         await asyncio.gather(*workers)
 
     asyncio.run(run())
+
+
+async def test_keys_with_longer_delays_come_together() -> None:
+    """Two keys that are due at almost the same time resume the process once; none comes too early."""
+    queue = WorkQueue()
+    loop = asyncio.get_running_loop()
+    while (loop.time() + 0.3) % MOMENT > MOMENT / 2:
+        await asyncio.sleep(0.01)
+    began = loop.time()
+    queue.add_after(A, 0.3)
+    queue.add_after(B, 0.31)
+    assert await queue.get() == A
+    assert len(queue) == 1
+    assert loop.time() - began >= 0.3
+
+
+async def test_a_key_that_keeps_failing_is_tried_at_most_once_a_minute() -> None:
+    """After the first minutes an object that cannot be written costs the API server next to nothing."""
+    queue = WorkQueue()
+    pauses = [queue.retry(A) for _ in range(40)]
+    assert all(60 <= seconds <= 120 for seconds in pauses[12:])
+    assert sum(pauses[:10]) < 60
+    queue.forget(A)
+    queue.drop_delayed(A)

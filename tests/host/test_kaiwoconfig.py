@@ -86,6 +86,23 @@ def test_an_edit_takes_effect_at_once_and_is_reported_once(world: World) -> None
     assert world.changes == 1
 
 
+def test_a_listener_that_fails_keeps_no_other_one_from_an_edit(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The controller of a plugin raises; all others work with the new values, and the log says so."""
+
+    def fail() -> None:
+        raise RuntimeError("no endpoint")
+
+    later: list[str] = []
+    world.live.on_settings_change(fail)
+    world.live.on_change(fail)
+    world.live.on_change(lambda: later.append(world.live.current.kube_scheduler_name))
+    world.see({"scheduling": {"kubeSchedulerName": "mine"}, "plugins": {"odd": {"mode": "b"}}})
+    assert (world.changes, later) == (1, ["mine"])
+    assert caplog.text.count("RuntimeError: no endpoint") == 2
+
+
 @pytest.mark.parametrize(
     "nonsense",
     [

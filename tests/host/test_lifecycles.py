@@ -11,10 +11,14 @@ import pytest
 from pydantic import BaseModel
 
 from kaiwo.host.lifecycles import Lifecycles
+from kaiwo.host.plugin_coroutines import PluginCoroutines
+from kaiwo.host.plugin_timeout import TimeLimit
 from kaiwo.plugin.lifecycle import Lifecycle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+COROUTINES = PluginCoroutines(TimeLimit(1.0))
 
 
 class Tracing(BaseModel):
@@ -86,7 +90,7 @@ async def test_a_plugin_gets_its_settings_at_the_start_when_they_change_and_at_t
     plugin: Plugin,
 ) -> None:
     """Each new value once; a change of anything else is no call, and a failing function ends nothing."""
-    lifecycles = Lifecycles(CYCLES, lambda _: plugin.settings)
+    lifecycles = Lifecycles(CYCLES, lambda _: plugin.settings, COROUTINES)
     await lifecycles.start()
     assert await plugin.called() == ("start", "first")
     lifecycles.settings_changed()
@@ -101,7 +105,7 @@ async def test_a_plugin_gets_its_settings_at_the_start_when_they_change_and_at_t
 
 async def test_settings_that_change_while_plugins_start_take_effect(plugin: Plugin) -> None:
     """The change is reported after the start, not before it."""
-    lifecycles = Lifecycles(CYCLES, lambda _: plugin.settings)
+    lifecycles = Lifecycles(CYCLES, lambda _: plugin.settings, COROUTINES)
     starting = asyncio.create_task(lifecycles.start())
     await plugin.called()
     plugin.settings = Tracing(endpoint="second")
@@ -113,5 +117,5 @@ async def test_settings_that_change_while_plugins_start_take_effect(plugin: Plug
 
 async def test_what_was_not_started_is_not_stopped(plugin: Plugin) -> None:
     """The operator ends before it could read KaiwoConfig."""
-    await Lifecycles(CYCLES, lambda _: plugin.settings).stop()
+    await Lifecycles(CYCLES, lambda _: plugin.settings, COROUTINES).stop()
     assert plugin.calls.empty()

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 from pydantic import BaseModel
 
+from kaiwo.host.plugin_coroutines import PluginCoroutines
+from kaiwo.host.plugin_timeout import TimeLimit
 from kaiwo.host.transitions import Listeners
 from kaiwo.plugin.lifecycle import Transition, TransitionListener
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MOMENT = datetime(2026, 1, 2, tzinfo=UTC)
+COROUTINES = PluginCoroutines(TimeLimit(1.0))
 
 
 class Webhook(BaseModel):
@@ -60,7 +63,7 @@ async def test_a_broken_and_a_stuck_listener_do_not_keep_others_from_hearing(
         TransitionListener(name, f"listening_plugin:{name}")
         for name in ("broken", "stuck", "good", "missing")
     ]
-    listeners = Listeners(declared, lambda _: None)
+    listeners = Listeners(declared, lambda _: None, COROUTINES)
     listeners.start()
     for name in ("a", "b"):
         listeners.notify(transition(name))
@@ -71,7 +74,8 @@ async def test_a_broken_and_a_stuck_listener_do_not_keep_others_from_hearing(
 async def test_a_listener_that_is_too_slow_loses_the_oldest(module: types.ModuleType) -> None:
     """Memory stays bounded."""
     module.notify = None
-    listeners = Listeners([TransitionListener("slow", "listening_plugin:notify")], lambda _: None)
+    declared = [TransitionListener("slow", "listening_plugin:notify")]
+    listeners = Listeners(declared, lambda _: None, COROUTINES)
     for number in range(2000):
         listeners.notify(transition(str(number)))
     [queue] = listeners._queues.values()
@@ -97,6 +101,7 @@ async def test_a_listener_with_settings_gets_those_of_the_moment(module: types.M
             TransitionListener("plain", "listening_plugin:plain"),
         ],
         lambda listener: current[listener.name],
+        COROUTINES,
     )
     listeners.start()
     for name in ("a", "b"):

@@ -33,8 +33,11 @@ CLASSES: Final = {
     "plugin": ("VendorNotLoaded", "BackendNotLoaded", "BackendUnavailable", "PluginError", "RayJobIgnored"),
     "image": (
         "ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError",
+        "RegistryUnavailable", "SignatureValidationFailed",
     ),
-    "container": ("CreateContainerConfigError", "CreateContainerError", "RunContainerError"),
+    "container": (
+        "CreateContainerConfigError", "CreateContainerError", "RunContainerError", "PostStartHookError",
+    ),
     "program": (
         "CrashLoopBackOff", "ExitCode", "AppFailed", "Failed", "BackoffLimitExceeded", "ApplicationUnhealthy",
         "ProgressDeadlineExceeded", "WrapperFailed",

@@ -6,15 +6,16 @@ configured endpoint and to no other one.
 
 from __future__ import annotations
 
-import ssl
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from kaiwo.engine.auth import TokenFile
 from kaiwo.engine.errors import CredentialsError
+from kaiwo.engine.trust import trusting
 
 if TYPE_CHECKING:
+    import ssl
     from pathlib import Path
 
     from kaiwo.host.settings import Settings
@@ -75,7 +76,7 @@ class EndpointAccess:
             stat = self.files.ca.stat()
             read = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
             if self._context is None or read != self._read:
-                self._context = ssl.create_default_context(cafile=self.files.ca)
+                self._context = trusting(cafile=self.files.ca)
                 self._read = read
         except OSError as error:
             raise CredentialsError(f"CA file {self.files.ca}: {error.strerror or error}") from error

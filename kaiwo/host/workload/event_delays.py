@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
-from kaiwo.workload.json_access import holding, lenient_map
+from kaiwo.workload.json_access import holding, lenient_map, lenient_maps
 from kaiwo.workload.observe import pod_status
 
 if TYPE_CHECKING:
@@ -38,10 +38,11 @@ NORMAL_DELAY = 0.5
 """Seconds for any other change."""
 
 LONG_DELAY = 2.0
-"""Seconds for a change that is followed by another one: a Job is complete a second after its pods. Should
-nothing follow, there is still a reconciliation."""
+"""Seconds for a change that is followed by another one: a Job is complete a second after its pods, a child
+that was resumed gets pods, and these are scheduled and run. Should nothing follow, there is still a
+reconciliation."""
 
-QUEUE_DELAY = 5.0
+QUEUE_DELAY = 30.0
 """Seconds for a new queue object without conditions. It tells no more than its absence did, and the first
 status, which waits for the queue's decision, is written before."""
 
@@ -88,6 +89,11 @@ class StatusReads:
             before.get("conditions"), after.get("conditions")
         )
 
+    def counts_differ(self, before: _Members, after: _Members) -> bool:
+        """Whether two statuses differ in what is read in place of pods; True where that is not declared."""
+        counts = self.without_pods
+        return not counts or any(_read(before, name) != _read(after, name) for name in counts)
+
     def _same_conditions(self, before: msgspec.Raw | None, after: msgspec.Raw | None) -> bool:
         if before == after:
             return True
@@ -115,10 +121,12 @@ def of_child(
         if old is None or new is None:
             return NORMAL_DELAY if old is None else NO_DELAY
         before, after = old.members("status"), new.members("status")
-        if reads.same(before, after, has_pods=has_pods(new)) and _same_but_status(old, new):
+        known = has_pods(new)
+        if reads.same(before, after, has_pods=known) and _same_but_status(old, new):
             return IGNORED
-        moved = old.deleted != new.deleted or _moved(before, after, urgent)
-        return NO_DELAY if moved else NORMAL_DELAY
+        if old.deleted != new.deleted or _moved(before, after, urgent):
+            return NO_DELAY
+        return NORMAL_DELAY if known or reads.counts_differ(before, after) else LONG_DELAY
 
     return delay
 
@@ -139,14 +147,33 @@ def of_queue_object(urgent: Collection[str]) -> Callable[[CacheEvent], float]:
 def of_pod(event: CacheEvent) -> float:
     """For pods: no delay when a container begins to run.
 
-    After a success the pod's owner changes a moment later.
+    After a success the pod's owner changes a moment later; what only starts runs a moment later.
     """
     old, new = event.old, event.new
     status = lenient_map(new.part("status")) if new is not None else {}
-    if status.get("phase") == "Succeeded":
+    if status.get("phase") == "Succeeded" or _only_starts(status):
         return LONG_DELAY
     begins = pod_status.runs({"status": status}) and not (old is not None and _runs(old))
     return NO_DELAY if begins else NORMAL_DELAY
+
+
+_STARTS = (None, "ContainerCreating", "PodInitializing")
+"""Reasons for which a container that starts as it should waits."""
+
+
+def _only_starts(status: Object) -> bool:
+    """Whether a pod is on its way, and nothing says that it cannot be scheduled or started."""
+    if status.get("phase") != "Pending":
+        return False
+    conditions = lenient_maps(status.get("conditions"))
+    if any(item.get("type") == "PodScheduled" and item.get("status") == "False" for item in conditions):
+        return False
+    states = [lenient_map(item.get("state")) for item in pod_status.containers({"status": status}, init=True)]
+    return all(
+        "terminated" not in state and lenient_map(state.get("waiting")).get("reason") in _STARTS
+        for state in states
+        if "running" not in state
+    )
 
 
 def _runs(pod: CachedObject) -> bool:

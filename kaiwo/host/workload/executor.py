@@ -167,7 +167,7 @@ class PlanExecutor:
         """
         if not plan.statuses or entry.size <= LARGE:
             return await self._report(entry, plan, now)
-        # The API server checks the whole object each time; sixteen at once leave it no time for others.
+        # The API server checks the whole object each time; all workers' at once leave it no time for others.
         async with self._large:
             return await self._report(entry, plan, now)
 

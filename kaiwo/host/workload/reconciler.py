@@ -52,7 +52,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _ROUNDS = 8  # plans per reconciliation; every one but the last wrote something
-_STALE_RETRY = 2.0  # seconds, should the event that ends the staleness never come
 _REQUEUE_DELAY = 0.1  # seconds in which changes of the cluster are gathered before the requeue
 
 
@@ -73,7 +72,7 @@ class WorkloadReconciler:
         *,
         on_transition: Callable[[Transition], None],
         planning: Callable[[Key], AbstractContextManager[object]] = nullcontext,
-        workers: int = 16,
+        workers: int,
         namespaces: tuple[str, ...] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -200,7 +199,7 @@ class WorkloadReconciler:
                 return await self._reconcile(key, entry, state, before)
             except (StaleSnapshot, Conflict) as error:
                 _log.debug("%s %s/%s: %s", self.kind, key.namespace, key.name, error)
-                return _STALE_RETRY
+                return state.record_conflict()
         self._downloads.resume(key)
         return None if state.due is None else state.due - clock
 
@@ -227,7 +226,7 @@ class WorkloadReconciler:
             if error.write_cause is not None:
                 state.end_cause()  # a rejection that could not be reported may be over before it can
             raise
-        state.seen = snapshot.fingerprint(before, version)
+        state.seen, state.conflicts = snapshot.fingerprint(before, version), 0
         reported = bool(decided.follow) and is_in_progress(workload)
         self._downloads.follow(key, decided.follow, reported=reported)
         status = decided.statuses[-1] if decided.statuses else entry.part("status") or {}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kaiwo.engine.backoff import pause
+
 if TYPE_CHECKING:
     from kaiwo.engine.errors import WriteCause
     from kaiwo.engine.resource import Object
@@ -15,6 +17,9 @@ if TYPE_CHECKING:
 
 _FIRST_RETRY = 60.0  # seconds until a rejected object is sent again though nothing changed
 _LONGEST_RETRY = 600.0
+_STALE_RETRY = (2.0, 120.0)
+"""First and longest pause in seconds after a conflict, should the event that ends it never come."""
+
 _GONE_PODS = 4  # as many causes as anybody reads
 _EVENTS_INTERVAL = 20.0  # seconds between two reads of the events about one object
 
@@ -38,6 +43,7 @@ class ReconcileState:
         warning_event: the newest Warning event about an object.
         warning_event_uid: uid of that object.
         read_events_at: monotonic time from which the events about it may be read again.
+        conflicts: plans in a row that conflicted with what others wrote.
     """
 
     seen: Fingerprint | None = None
@@ -53,10 +59,16 @@ class ReconcileState:
     warning_event: Finding | None = None
     warning_event_uid: str = ""
     read_events_at: float = 0.0
+    conflicts: int = 0
 
     def is_current(self, fingerprint: Fingerprint, clock: float) -> bool:
         """Whether nothing happened since the last plan, and none is due."""
         return self.seen == fingerprint and (self.due is None or clock < self.due)
+
+    def record_conflict(self) -> float:
+        """Record a conflict with what others wrote; seconds until to try again without an event."""
+        self.conflicts += 1
+        return pause(*_STALE_RETRY, self.conflicts)
 
     def record_rejection(
         self, rejection: ApiRejection, generation: int, clock: float, cause: WriteCause | None = None

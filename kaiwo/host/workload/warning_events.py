@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+_UNSCHEDULED = "FailedScheduling"
+"""The reason of the scheduler's Events about a pod that it finds no node for."""
+
 
 async def newest(client: Client, obj: Object, owner: tuple[str, str] | None = None) -> Finding | None:
     """Reason and message of the newest Warning event about an object; None when none can be read.
@@ -44,6 +47,9 @@ async def newest(client: Client, obj: Object, owner: tuple[str, str] | None = No
     except EngineError as error:
         _log.warning("events about %s %s: %s", obj.get("kind"), metadata.get("name"), error)
         return None
+    if lenient_map(obj.get("spec")).get("nodeName"):
+        # What kept the scheduler from choosing a node is over, for example a volume that was not bound yet.
+        events = [event for event in events if event.get("reason") != _UNSCHEDULED]
     if not events:
         return None
     last = max(events, key=_when)

@@ -28,7 +28,7 @@ from kaiwo.workload.download import state as download
 from kaiwo.workload.download.job import downloads
 from kaiwo.workload.labels import RECORD, RUN_ID
 from kaiwo.workload.model import DeletedChild
-from kaiwo.workload.observe import pod_status
+from kaiwo.workload.observe.pod_failure import failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -52,7 +52,10 @@ POD_PROJECTION = Projection(
         ("spec", "restartPolicy"),
         ("spec", "containers", "*", "name"),
         ("spec", "containers", "*", "resources", "requests"),
+        ("spec", "containers", "*", "resources", "limits", "memory"),
         ("spec", "initContainers", "*", "name"),
+        ("spec", "initContainers", "*", "restartPolicy"),
+        ("spec", "initContainers", "*", "resources", "limits", "memory"),
         ("spec", "volumes"),
     ),
     labels=(RUN_ID,),
@@ -357,7 +360,7 @@ def on_pod_deleted(event: CacheEvent, states: ReconcileStates, cache: Cache, pod
     if workload is None or not pod_owners.belongs(event.latest, {_recorded_child(workload)}):
         return
     pod = event.latest.full()
-    if pod_status.failure([pod]) is not None:
+    if failure([pod]) is not None:
         states.of(key, uid).record_failed_pod(pod)
 
 

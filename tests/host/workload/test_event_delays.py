@@ -1,4 +1,4 @@
-"""Which changes are looked at at once, and which ones of_any a moment later."""
+"""Which changes are reconciled at once, and which ones a moment later."""
 
 from __future__ import annotations
 
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 RUNNING = {"phase": "Running", "containerStatuses": [{"state": {"running": {}}}]}
 WAITING = {"phase": "Pending", "containerStatuses": [{"state": {"waiting": {"reason": "ErrImagePull"}}}]}
+STARTS = {"phase": "Pending", "containerStatuses": [{"state": {"waiting": {"reason": "ContainerCreating"}}}]}
+UNSCHEDULABLE = {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False"}]}
 ENDED = {"phase": "Succeeded", "containerStatuses": [{"state": {"terminated": {"exitCode": 0}}}]}
 
 
@@ -59,12 +61,18 @@ def change(resource: Resource, old: Object | None, new: Object | None) -> CacheE
         (RUNNING, ENDED, LONG_DELAY),
         (RUNNING, {**ENDED, "phase": "Failed"}, NORMAL_DELAY),
         ({}, WAITING, NORMAL_DELAY),
+        (None, {"phase": "Pending"}, LONG_DELAY),
+        ({"phase": "Pending"}, STARTS, LONG_DELAY),
+        (STARTS, RUNNING, NO_DELAY),
+        (None, UNSCHEDULABLE, NORMAL_DELAY),
+        ({}, {**STARTS, "initContainerStatuses": [{"state": {"running": {}}}]}, LONG_DELAY),
+        ({}, {**STARTS, "initContainerStatuses": [{"state": {"terminated": {}}}]}, NORMAL_DELAY),
         (RUNNING, None, NORMAL_DELAY),
         ({}, "odd", NORMAL_DELAY),
     ],
 )
 def test_a_pod_that_begins_to_run_is_reconciled_at_once(old: Any, new: Any, seconds: float) -> None:
-    """People wait for RUNNING; everything else of a pod comes of_any with something."""
+    """People wait for RUNNING, and soon for what keeps a pod from it; a pod on its way says nothing new."""
     assert of_pod(change(POD, old, new)) == seconds
 
 
@@ -180,6 +188,26 @@ def test_the_count_of_ready_pods_matters_where_the_pods_are_not_known(
 ) -> None:
     """The pods of a Job that a user made, or that another controller runs, are read from its status."""
     event = CacheEvent("MODIFIED", JOB, entry(JOB, old, generation=1), entry(JOB, new, generation=1))
+    assert of_child(("Complete",), READS, lambda _: has_pods)(event) == seconds
+
+
+@pytest.mark.parametrize(
+    ("status", "generation", "has_pods", "seconds"),
+    [
+        ({"startTime": "2026-01-01T00:00:00Z"}, 1, False, LONG_DELAY),
+        ({"startTime": "2026-01-01T00:00:00Z"}, 1, True, NORMAL_DELAY),
+        ({"startTime": "2026-01-01T00:00:00Z", "ready": 1}, 1, False, NORMAL_DELAY),
+        ({}, 2, False, LONG_DELAY),
+        ({}, 2, True, NORMAL_DELAY),
+        (conditions(Complete="True"), 2, False, NO_DELAY),
+    ],
+)
+def test_a_child_that_begins_is_reconciled_with_its_first_pods(
+    status: Any, generation: int, has_pods: bool, seconds: float
+) -> None:
+    """A Job that a queue resumes has nothing to report before it has pods; its end is reported at once."""
+    new = entry(JOB, status, generation=generation)
+    event = CacheEvent("MODIFIED", JOB, entry(JOB, {}, generation=1), new)
     assert of_child(("Complete",), READS, lambda _: has_pods)(event) == seconds
 
 

@@ -122,3 +122,11 @@ def test_workloads_of_a_namespace_that_have_not_ended_are_found() -> None:
     states.forget(other)
     assert states.active_in("a") == [runs]
     assert states.active_in("b") == []
+
+
+def test_a_workload_that_always_conflicts_is_tried_ever_more_seldom() -> None:
+    """A cache that stands still makes each write a conflict; a thousand workloads must not repeat theirs."""
+    state = ReconcileState()
+    pauses = [state.record_conflict() for _ in range(20)]
+    assert 1 <= pauses[0] <= 2
+    assert all(60 <= seconds <= 120 for seconds in pauses[6:])

@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from kaiwo.engine.errors import Forbidden
 from kaiwo.host.workload.state import ReconcileState
 from kaiwo.host.workload.warning_events import newest
@@ -70,3 +72,19 @@ async def test_events_about_the_owner_of_the_pods_are_read_as_well() -> None:
     assert await newest(server, JOB, ("ReplicaSet", "train-abc")) == Finding("FailedCreate", "exceeded quota")
     about = "involvedObject.kind=ReplicaSet,involvedObject.name=train-abc,type=Warning"
     assert server.requested == [("team", "involvedObject.uid=u,type=Warning"), ("team", about)]
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [({}, "FailedScheduling"), ({"nodeName": "gpu-1"}, "FailedMount")],
+    ids=["no node", "a node"],
+)
+async def test_a_pod_with_a_node_does_not_wait_for_the_scheduler(spec: Object, reason: str) -> None:
+    """Its first tries, before a volume was bound, said nothing of why its container does not run."""
+    pod = {"kind": "Pod", "metadata": {"name": "train", "namespace": "team", "uid": "u"}, "spec": spec}
+    mount = {**OLD, "reason": "FailedMount"}
+    unscheduled = {**NEW, "reason": "FailedScheduling"}
+    found = await newest(client(mount, unscheduled), pod)
+    assert found is not None
+    assert found.reason == reason
+    assert (await newest(client(unscheduled), pod) is None) == bool(spec)
