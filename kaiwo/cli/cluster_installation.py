@@ -175,7 +175,7 @@ def warn_of_leftovers(found: ClusterInstallation, rendered: Collection[Object]) 
     ]
     if not left:
         return
-    kit.say("warning: objects of an earlier installation stay; kubectl apply removes nothing")
+    kit.say("warning: objects of an earlier installation stay; applying removes nothing")
     for item in left:
         where = f" -n {item.namespace}" if item.namespace else ""
         kit.say(f"hint: kubectl delete {item.resource} {item.name}{where}")

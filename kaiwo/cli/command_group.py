@@ -117,15 +117,15 @@ def load(entry: CommandEntry, name: str) -> click.Command:
     """Import a command.
 
     Raises:
-        click.ClickException: the module cannot be imported or holds no command there, which is a defect of
+        click.ClickException: importing the module raises, or it holds no command there, which is a defect of
             the plugin that declares it.
     """
     module, _, attribute = entry.load.partition(":")
     try:
         command = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
+    except (Exception, SystemExit) as error:  # a plugin's module may raise anything
         raise click.ClickException(
-            f'command "{name}" cannot be loaded from {entry.load}: {error}; '
+            f'command "{name}" cannot be loaded from {entry.load}: {type(error).__name__}: {error}; '
             "kaiwo plugins shows its package; reinstall or disable it"
         ) from error
     if not isinstance(command, click.Command):

@@ -59,6 +59,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "manifests": CommandEntry(
         "kaiwo.cli.commands.manifests:manifests", "Print what an administrator installs."
     ),
+    "install": CommandEntry("kaiwo.cli.commands.install:install", "Install or upgrade Kaiwo in the cluster."),
     "uninstall": CommandEntry("kaiwo.cli.commands.uninstall:uninstall", "Remove an installation, in order."),
     "plugins": CommandEntry("kaiwo.cli.commands.plugins:plugins", "List the plugins and their state."),
     "plugin": CommandEntry("kaiwo.cli.commands.plugin:plugin", "Write a plugin, and check it."),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kaiwo.engine.resource import CONFIG_MAP, SECRET
-from kaiwo.workload.json_access import lenient_text
+from kaiwo.workload.json_access import lenient_map, lenient_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,11 +25,13 @@ class Reference:
         kind: which of both.
         name: its name.
         key: the key that is used; empty for the whole object.
+        pulls: whether it is for pulling images; pods start without it.
     """
 
     kind: Resource
     name: str
     key: str = ""
+    pulls: bool = False
 
 
 _SECRETS = ("secretKeyRef", "secretRef")
@@ -53,15 +56,22 @@ def _within(value: Any) -> Iterator[Reference]:
         # A secret volume of ours or of a pod, or the credentials of a download.
         yield Reference(SECRET, name, lenient_text(value.get("secretKey")) or lenient_text(value.get("key")))
     for field, inner in value.items():
-        kind = SECRET if field in _SECRETS else CONFIG_MAP if field in _CONFIG_MAPS else None
+        kind = _kind(field, inner)
         if kind is not None and isinstance(inner, dict):
             if inner.get("optional") is not True and (name := lenient_text(inner.get("name"))):
                 yield Reference(kind, name, lenient_text(inner.get("key")))
         elif field == "imagePullSecrets" and isinstance(inner, list):
             names = [lenient_text(item.get("name")) for item in inner if isinstance(item, dict)]
-            yield from (Reference(SECRET, name) for name in names if name)
+            yield from (Reference(SECRET, name, pulls=True) for name in names if name)
         else:
             yield from _within(inner)
+
+
+def _kind(field: str, value: object) -> Resource | None:
+    """The kind that a field refers to by name, None where it does not."""
+    if field in _SECRETS or (field == "secret" and "name" in lenient_map(value)):  # of a projected volume
+        return SECRET
+    return CONFIG_MAP if field in _CONFIG_MAPS else None
 
 
 def missing_objects(cluster: Cluster, workload: Workload, spec: object) -> tuple[str, ...]:
@@ -87,9 +97,16 @@ def missing_objects(cluster: Cluster, workload: Workload, spec: object) -> tuple
 
 
 def _sentence(reference: Reference, namespace: str) -> str:
+    absent = f'{reference.kind.kind} "{reference.name}" not found in namespace {namespace}'
+    if reference.pulls:
+        return (
+            f"{absent}; images that need it cannot be pulled: kubectl create secret docker-registry "
+            f"{reference.name} -n {namespace} --docker-server=REGISTRY --docker-username=USER "
+            "--docker-password=PASSWORD"
+        )
     what = "secret generic" if reference.kind == SECRET else "configmap"
-    key = reference.key or "KEY"
+    literal = shlex.quote(f"--from-literal={reference.key or 'KEY'}=VALUE")
     return (
-        f'{reference.kind.kind} "{reference.name}" not found in namespace {namespace}; pods that use it wait '
-        f"for it: kubectl create {what} {reference.name} -n {namespace} --from-literal={key}=VALUE"
+        f"{absent}; pods that use it wait for it: "
+        f"kubectl create {what} {reference.name} -n {namespace} {literal}"
     )

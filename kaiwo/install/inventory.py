@@ -8,11 +8,21 @@ from typing import TYPE_CHECKING, Final
 from kaiwo.admission.bundles import CONFIGURATIONS
 from kaiwo.api.installation import OPERATOR, SCHEDULER, installed_name
 from kaiwo.api.kaiwoconfig import GPU_TIME, HISTORY
-from kaiwo.engine.resource import CONFIG_MAP, DEPLOYMENT, LEASE, SECRET, SERVICE, Resource
+from kaiwo.engine.resource import (
+    CONFIG_MAP,
+    CUSTOM_RESOURCE_DEFINITION,
+    DEPLOYMENT,
+    LEASE,
+    NAMESPACE,
+    SECRET,
+    SERVICE,
+    Resource,
+)
 from kaiwo.install.render import PARTS, InstallOptions, render
 from kaiwo.install.webhooks import EVERY_WEBHOOK
 
 if TYPE_CHECKING:
+    from kaiwo.engine.resource import Object
     from kaiwo.install.webhooks import WebhookOptions
     from kaiwo.plugin.registry import Plugins
 
@@ -50,11 +60,19 @@ _KINDS: Final = {
 }
 """Kinds of rendered objects, by name."""
 
+_UNLABELLED: Final = {resource.kind: resource for resource in (NAMESPACE, CUSTOM_RESOURCE_DEFINITION)}
+"""Kinds of rendered objects that installations share."""
+
 LABELLED_KINDS: Final = tuple(_KINDS.values())
 """Kinds of objects that belong to an installation by their labels, programs first."""
 
 COMPARED_KINDS: Final = tuple(kind for kind in LABELLED_KINDS if kind != SECRET)
 """Those that are read for a comparison alone, for which nobody should need a right to Secrets."""
+
+
+def resource_of(obj: Object) -> Resource:
+    """The kind of a rendered object."""
+    return _KINDS.get(obj["kind"]) or _UNLABELLED[obj["kind"]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,8 +89,9 @@ def operator_deployment(
         "ports": [{"name": "metrics", "containerPort": _PORT, "protocol": "TCP"}],
         "livenessProbe": probe("/healthz", "metrics", period=10),
         "readinessProbe": probe("/readyz", "metrics", period=5),
-        # 10,000 workloads take 113 MiB (bench/README.md); plugins with watches of their own come on top.
-        "resources": resources("100m", "256Mi", "1Gi"),
+        # 10,000 workloads take 145 MiB, 50,000 take 357 (bench/README.md); plugins with watches of their own
+        # come on top.
+        "resources": resources("100m", "320Mi", "1Gi"),
     }
     mounts: list[Object] = []
     volumes: list[Object] = []

@@ -138,9 +138,10 @@ def test_other_words_mean_the_same_command() -> None:
 
 
 def test_the_list_of_plugins_can_be_requested_by_name(cli: Cli) -> None:
-    """``kaiwo plugins list`` is ``kaiwo plugins``, options anywhere."""
+    """``kaiwo plugins list`` and ``kaiwo plugin list`` are ``kaiwo plugins``, options anywhere."""
     listed = cli("plugins", "list", "-o", "name")
     assert listed == cli("plugins", "-o", "name") == cli("-o", "name", "plugins", "list")
+    assert listed == cli("plugin", "list", "-o", "name")
     assert listed.code == 0
     assert "batch_job" in listed.out.split()
 

@@ -106,3 +106,26 @@ def test_a_plugin_without_commands_is_not_imported_for_the_list(tmp_path: Path) 
     install(tmp_path / "site", f"open({str(marker)!r}, 'w').close()\n")
     assert kaiwo(tmp_path / "site", "--help").returncode == 0
     assert not marker.exists()
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("raise RuntimeError('no driver here')\n", "RuntimeError: no driver here"),
+        ("import sys\nsys.exit(3)\n", "SystemExit: 3"),
+        ("def greet(:\n", "SyntaxError"),
+        ("import no_such_module_anywhere\n", "No module named 'no_such_module_anywhere'"),
+    ],
+)
+def test_a_command_whose_module_raises_is_named_with_the_next_step(
+    tmp_path: Path, source: str, words: str
+) -> None:
+    """It is the defect of a package, which the user can take away; not one of Kaiwo."""
+    install(tmp_path, OPEN)
+    (tmp_path / "tiny_greeter/commands.py").write_text(source + "greet = None\n")
+    done = kaiwo(tmp_path, "greet")
+    assert done.returncode == 1
+    assert 'command "greet" cannot be loaded from tiny_greeter.commands:greet: ' in done.stderr
+    assert words in done.stderr
+    assert "kaiwo plugins shows its package; reinstall or disable it" in done.stderr
+    assert "Traceback" not in done.stderr

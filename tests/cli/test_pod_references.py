@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from kaiwo.cli.pod_references import Reference, references
+from kaiwo.api.workload import Workload
+from kaiwo.cli.pod_references import Reference, missing_objects, references
+from kaiwo.engine.errors import NotFound
 from kaiwo.engine.resource import CONFIG_MAP, SECRET
+from kaiwo.testing import job
+
+if TYPE_CHECKING:
+    from kaiwo.cli.kit import Cluster
+    from kaiwo.engine.resource import Resource
 
 
 def template(**container: Any) -> dict[str, Any]:
@@ -23,9 +30,12 @@ def template(**container: Any) -> dict[str, Any]:
         ({"secretVolumes": [{"name": "v", "secretName": "s3", "key": "id", "mountPath": "/s"}]},
          Reference(SECRET, "s3", "id")),
         ({"secretVolumes": [{"name": "v", "secretName": "s3", "mountPath": "/s"}]}, Reference(SECRET, "s3")),
-        ({"imagePullSecrets": [{"name": "registry"}]}, Reference(SECRET, "registry")),
+        ({"imagePullSecrets": [{"name": "registry"}]}, Reference(SECRET, "registry", pulls=True)),
         ({"storage": {"data": {"download": {"s3": [{"key": {"secretName": "s3", "secretKey": "id"}}]}}}},
          Reference(SECRET, "s3", "id")),
+        ({"job": {"spec": {"template": {"spec": {"volumes": [
+            {"name": "p", "projected": {"sources": [{"secret": {"name": "hub"}}]}}]}}}}},
+         Reference(SECRET, "hub")),
         (template(envFrom=[{"configMapRef": {"name": "conf"}}]), Reference(CONFIG_MAP, "conf")),
         (template(env=[{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "conf", "key": "a"}}}]),
          Reference(CONFIG_MAP, "conf", "a")),
@@ -34,6 +44,30 @@ def template(**container: Any) -> dict[str, Any]:
 def test_a_reference_is_found(spec: dict[str, Any], found: Reference) -> None:
     """Ours, those of embedded templates, and the credentials of downloads."""
     assert references(spec) == [found]
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ({"imagePullSecrets": [{"name": "registry"}]},
+         "images that need it cannot be pulled: kubectl create secret docker-registry registry -n team "),
+        ({"secretVolumes": [{"secretName": "s3", "key": "two words"}]},
+         "kubectl create secret generic s3 -n team '--from-literal=two words=VALUE'"),
+        ({"env": [{"valueFrom": {"configMapKeyRef": {"name": "conf", "key": "a"}}}]},
+         "pods that use it wait for it: kubectl create configmap conf -n team --from-literal=a=VALUE"),
+    ],
+)  # fmt: skip
+def test_what_is_missing_is_said_with_the_command_that_makes_it(spec: dict[str, Any], words: str) -> None:
+    """A credential of a registry is of another type, and pods do not wait for it."""
+
+    class Empty:
+        """A cluster without objects."""
+
+        def get(self, kind: Resource, namespace: str, name: str) -> Any:
+            raise NotFound(404, f"{kind} {namespace}/{name}")
+
+    (said,) = missing_objects(cast("Cluster", Empty()), Workload.from_object(job(namespace="team")), spec)
+    assert words in said
 
 
 @pytest.mark.parametrize(

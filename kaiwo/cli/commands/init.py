@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kaiwo.cli import kit
-from kaiwo.cli.failures import FAILED, USAGE, Failure
+from kaiwo.cli.confirmation import confirm_writing
 from kaiwo.cli.terminal import clean
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def init_command(*, yes: bool, dry_run: bool) -> None:
             _show(state.report())
         apply = bool(state.writes) and not dry_run
         if apply and not yes:
-            _confirm(len(state.writes))
+            confirm_writing("kaiwo init", len(state.writes))
         if apply:
             cluster.run(lambda api: apply_setup(api, state))
     if form in ("json", "yaml"):
@@ -71,15 +71,3 @@ def _show_diff(obj: SetupObject) -> None:
         text = f"  {clean(line)}"
         color = COLORS.get(line[:1])
         click.echo(click.style(text, fg=color) if colored and color else text)
-
-
-def _confirm(count: int) -> None:
-    what = "this object" if count == 1 else f"these {count} objects"
-    if not sys.stdin.isatty():
-        raise Failure(
-            "nothing was written; standard input is not a terminal, so the question cannot be asked",
-            "kaiwo init --dry-run shows what would be written, --yes writes it",
-            code=USAGE,
-        )
-    if not click.confirm(f"Write {what}?", err=True):
-        raise Failure("nothing was written", code=FAILED)

@@ -112,7 +112,7 @@ def _run(settings: Settings) -> None:
 
     from kaiwo.engine.logging import setup_logging
     from kaiwo.host import process
-    from kaiwo.host.operator import Operator
+    from kaiwo.host.assembly import assemble
     from kaiwo.plugin.loader import RequiredPluginError, load
 
     try:
@@ -128,7 +128,7 @@ def _run(settings: Settings) -> None:
 
     async def main() -> None:
         process.raise_open_file_limit()
-        await process.run(Operator(settings, loaded).run)
+        await process.run(assemble(settings, loaded).run)
 
     # Modules live as long as the process, and reconciling leaves no reference cycles behind: collecting
     # at every few hundred allocations is wasted time.
@@ -137,5 +137,7 @@ def _run(settings: Settings) -> None:
     try:
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
             runner.run(main())
+    except RequiredPluginError as error:
+        raise Failure(str(error), "kaiwo plugins") from None
     except OSError as error:
         raise Failure(f"the operator cannot start: {error}", "choose another --metrics-address") from error

@@ -31,6 +31,15 @@ def plugin() -> None:
 plugin.add_command(new)
 
 
+@plugin.command("list", hidden=True)
+@click.pass_context
+def list_command(ctx: click.Context) -> None:
+    """The same as kaiwo plugins."""
+    from kaiwo.cli.commands.plugins import plugins
+
+    ctx.invoke(plugins, as_allow_list=False)
+
+
 @plugin.command("test")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import click
 
 from kaiwo.cli import kit, options
+from kaiwo.cli.confirmation import confirm
 from kaiwo.cli.duration import SECONDS
-from kaiwo.cli.failures import FAILED, NOT_FOUND, USAGE, Failure
+from kaiwo.cli.failures import NOT_FOUND, USAGE, Failure
 from kaiwo.cli.terminal import clean
 
 if TYPE_CHECKING:
@@ -116,12 +116,5 @@ def _say_notes(plan: UninstallPlan) -> None:
 
 
 def _confirm(plan: UninstallPlan) -> None:
-    if not sys.stdin.isatty():
-        raise Failure(
-            "nothing was removed; standard input is not a terminal, so the question cannot be asked",
-            "kaiwo uninstall --dry-run shows what would be removed, --yes removes it",
-            code=USAGE,
-        )
-    _show(plan, err=True)
-    if not click.confirm("Remove all of this?", err=True):
-        raise Failure("nothing was removed", code=FAILED)
+    otherwise = "kaiwo uninstall --dry-run shows what would be removed, --yes removes it"
+    confirm("Remove all of this?", "nothing was removed", otherwise, lambda: _show(plan, err=True))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -29,6 +28,7 @@ from kaiwo.install.inventory import ROLE_BINDING, installed_objects
 from kaiwo.install.roles import WORKLOAD_ROLE
 from kaiwo.plugin.removals import Removal
 from kaiwo.plugin.selection import NAMES_VARIABLE, PluginReference
+from kaiwo.plugin.targets import imported
 from kaiwo.workload.json_access import lenient_map
 from kaiwo.workload.labels import ADOPTED
 
@@ -228,8 +228,7 @@ async def marks(client: Client, plugins: Plugins) -> list[Removal]:
         for controller in plugin.controllers:
             if controller.removals is None:
                 continue
-            module, _, name = controller.removals.partition(":")
-            found += await getattr(importlib.import_module(module), name)(client)
+            found += await imported(controller.removals)(client)
     return found
 
 

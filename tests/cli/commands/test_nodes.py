@@ -114,6 +114,18 @@ def test_use_and_totals_by_vendor_and_model() -> None:
     assert known["nvidia-1"].reason == "container runtime is down"
 
 
+def test_the_model_is_what_workloads_name() -> None:
+    """By the label that an administrator set; a node of two vendors has each vendor's own."""
+    by_hand = node({"metadata": {"name": "a"}, "status": {"allocatable": {"amd.com/gpu": "8"}}})
+    by_hand["metadata"]["labels"]["kaiwo/gpu-model"] = "mi355x"
+    both = node({"metadata": {"name": "b"}, "status": {"allocatable": {"amd.com/gpu": "1"}}})
+    both["metadata"]["labels"] |= {"kaiwo/gpu-model": "h100", "nvidia.com/gpu.product": "H100"}
+    both["status"]["allocatable"]["nvidia.com/gpu"] = "4"
+    known = nodes_from([by_hand, both], [], PLUGINS.vendors, None)
+    models = [(gpu.vendor, gpu.model) for item in known.items for gpu in item.gpus]
+    assert models == [("amd", "mi355x"), ("amd", "unknown"), ("nvidia", "h100")]
+
+
 def test_one_vendor_or_pool_only() -> None:
     """Totals and expectations are narrowed with the nodes."""
     one = narrowed(found(), vendor="nvidia")

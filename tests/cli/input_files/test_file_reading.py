@@ -176,6 +176,18 @@ def test_no_sentence_of_a_library_reaches_the_user(cli: Cli) -> None:
     assert "tuple" not in result.err
 
 
+def test_a_mistake_in_an_entry_is_no_mistake_of_its_list(cli: Cli) -> None:
+    """The list has the entry, so that only what is wrong with the entry is reported."""
+    item = (
+        "        s3:\n        - endpointUrl: https://s3.example.org\n          buckets:\n"
+        "          - {name: b, files: [{path: a, targetPath: ../a}]}\n"
+    )
+    Path("job.yaml").write_text(HEAD + DOWNLOAD + item)
+    result = cli("submit", "-f", "job.yaml", "--dry-run=client")
+    assert "buckets[0].files[0].targetPath: leaves the volume; " in result.err
+    assert "0 items" not in result.err
+
+
 def test_what_came_from_standard_input_is_sent_from_there(cli: Cli) -> None:
     """The next step can be typed as it stands; no file is called stdin."""
     pod = b"apiVersion: v1\nkind: Pod\nmetadata: {name: x}\n"

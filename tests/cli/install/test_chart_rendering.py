@@ -340,7 +340,7 @@ def test_pods_run_where_the_values_say(helm: Path) -> None:
     assert sorted(pods) == ["kaiwo-operator", "kaiwo-scheduler"]
     for pod in pods.values():
         assert {name: pod[name] for name in wanted} == wanted
-    assert pods["kaiwo-operator"]["containers"][0]["resources"]["requests"] == {"cpu": "1", "memory": "256Mi"}
+    assert pods["kaiwo-operator"]["containers"][0]["resources"]["requests"] == {"cpu": "1", "memory": "320Mi"}
 
 
 def test_definitions_stay_when_the_release_is_removed(helm: Path) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from kaiwo.api.config_names import SHARD_LABEL
 from kaiwo.api.crds import KAIWO_CONFIG, KAIWO_JOB
 from kaiwo.engine.credentials import load
 from kaiwo.engine.resource import CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT, JOB, Resource
@@ -29,6 +30,8 @@ WEBHOOK = Resource(
     "admissionregistration.k8s.io", "v1", "ValidatingWebhookConfiguration", "validatingwebhookconfigurations",
     namespaced=False,
 )  # fmt: skip
+POD_DISRUPTION_BUDGET = Resource("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
+NETWORK_POLICY = Resource("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies")
 MOST_RUNS = 80
 FAILED, NOT_FOUND = 1, 3  # exit codes
 
@@ -72,6 +75,8 @@ async def uninstalled(cli: Any, namespace: str, *options: str) -> Any:
     return await asyncio.to_thread(cli, "uninstall", *options)
 
 
+# It runs the command once for each deletion, which takes longer than the usual guard on a busy machine.
+@pytest.mark.timeout(420)
 async def test_an_uninstallation_that_loses_every_answer_ends_clean_when_it_is_repeated(
     control_plane: Any, cli: Any, site: Any, admin: Client, namespace: str, tmp_path: Path,
     cluster_state: Any, becomes: Any, monkeypatch: pytest.MonkeyPatch,
@@ -223,6 +228,36 @@ async def test_jobs_that_users_made_are_handed_back_unless_asked(
     await adopted(admin, team)
     options = ("--yes", "--workloads=delete", "--adopted-jobs=delete")
     result = await uninstalled(cli, namespace, *options)
+    assert result.code == 0, result.err
+    assert await becomes(control_plane, before) == {}
+
+
+async def test_operators_of_further_shards_are_named_and_have_to_go_first(
+    control_plane: Any, cli: Any, site: Any, admin: Client, namespace: str, cluster_state: Any, becomes: Any
+) -> None:
+    """They would write on while the main one is removed. To doctor they are no leftovers."""
+    before = await asyncio.to_thread(cluster_state, control_plane)
+    installed = await site()
+    shard = ("--shard", "a", "-n", namespace)
+    rendered = await asyncio.to_thread(cli, "manifests", "operator", *shard)
+    installed.applied(rendered.out)
+    checked = await asyncio.to_thread(cli, "doctor")
+    assert f"{namespace}/kaiwo-operator-a: " in checked.out
+    assert "leftovers" not in checked.out
+    refused = await uninstalled(cli, namespace, "--yes")
+    assert refused.code == FAILED
+    assert f"operators of the shards a are installed in namespace {namespace}" in refused.err
+    command = f"kubectl -n {namespace} delete deployment,pdb,networkpolicy -l {SHARD_LABEL}"
+    assert command in refused.err
+    assert await admin.get(DEPLOYMENT, namespace, "kaiwo-operator")
+
+    gone = []
+    for kind in (DEPLOYMENT, POD_DISRUPTION_BUDGET, NETWORK_POLICY):
+        async for obj in admin.list(kind, namespace, label_selector=SHARD_LABEL):
+            gone.append(kind.kind)
+            await admin.delete(kind, namespace, obj["metadata"]["name"])
+    assert "Deployment" in gone
+    result = await uninstalled(cli, namespace, "--yes")
     assert result.code == 0, result.err
     assert await becomes(control_plane, before) == {}
 

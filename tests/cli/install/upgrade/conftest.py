@@ -161,7 +161,7 @@ class Installation:
             ).start()
             try:
                 if stands_by:
-                    assert await asyncio.to_thread(process.readyz_when_up) == 200
+                    assert (await asyncio.to_thread(process.readyz_when_up))[0] == 200
                 else:
                     await asyncio.to_thread(process.wait_ready)
                 yield process, proxy

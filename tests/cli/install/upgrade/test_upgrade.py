@@ -11,6 +11,7 @@ from kaiwo.api.crds import KAIWO_JOB, KAIWO_SERVICE, WORKLOADS
 from kaiwo.engine.resource import (
     CONFIG_MAP,
     DEPLOYMENT,
+    EVENT,
     JOB,
     NODE,
     PERSISTENT_VOLUME_CLAIM,
@@ -141,6 +142,26 @@ async def reaches(admin: Client, team: str, name: str, case: Case) -> None:
     await until(admin, WORKLOADS[case.kind], team, name, there, timeout=120.0)
 
 
+async def scheduled(admin: Client, team: str) -> None:
+    """Wait until all pods have nodes, and delete what the scheduler said of them before.
+
+    The earlier version goes on to report that a volume was not bound yet, and this one does not.
+    """
+    while True:
+        pods = [pod async for pod in admin.list(POD, team)]
+        if all(pod["spec"].get("nodeName") for pod in pods):
+            break
+        await asyncio.sleep(1)
+    async for event in admin.list(EVENT, team):
+        if event.get("reason") == "FailedScheduling":
+            await admin.delete(EVENT, team, event["metadata"]["name"])
+
+    def over(obj: Object | None) -> bool:
+        return ((obj or {}).get("status") or {}).get("reason") not in (None, "FailedScheduling")
+
+    await until(admin, KAIWO_JOB, team, "download-starting", over, timeout=120.0)
+
+
 async def settled(recorded: Any, admin: Client, team: str) -> dict[str, Object]:
     """Wait until nothing changes any more; what there is then."""
     before = await recorded(admin, KINDS, team)
@@ -191,6 +212,7 @@ async def test_an_upgrade_and_the_way_back_leave_workloads_alone(
             await submit(admin, team, name, case)
         for name, case in CASES.items():
             await reaches(admin, team, name, case)
+        await scheduled(admin, team)
         before = await settled(recorded, admin, team)
 
         await installation.apply(present, "--from-cluster", "--plugins", PLUGINS)
