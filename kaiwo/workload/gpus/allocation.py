@@ -12,12 +12,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kaiwo.api.suggestion import did_you_mean
-from kaiwo.engine.quantity import InvalidQuantity, parse_quantity
 from kaiwo.plugin.facts import Allocation, Blocked
 from kaiwo.workload.gpus.capacity import Capacity, capacity
 from kaiwo.workload.gpus.requested_models import requested_models
 from kaiwo.workload.gpus.resource_keys import is_gpu, matches
 from kaiwo.workload.json_access import lenient_map, lenient_maps
+from kaiwo.workload.pods.requests import pod_requests
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -105,37 +105,25 @@ def recalculated(workload: Workload) -> list[str]:
 def template_gpus(template: Object | None, vendors: Iterable[GpuVendor]) -> tuple[str, str, int]:
     """The GPUs that an embedded pod template requests itself: vendor, resource key, count of one pod.
 
-    Containers add up and init containers run before them. With several keys the largest count speaks.
-    Anything that is no pod template requests nothing; its shape is checked where it is rendered.
+    Containers and sidecars add up, other init containers run before them. With several keys the largest count
+    speaks. Anything that is no pod template requests nothing; its shape is checked where it is rendered.
     """
-    spec = lenient_map(lenient_map(template).get("spec"))
-    counts: dict[str, int] = {}
-    peaks: dict[str, int] = {}
-    for container in lenient_maps(spec.get("containers")):
-        for key, count in _amounts(container).items():
-            counts[key] = counts.get(key, 0) + count
-    for container in lenient_maps(spec.get("initContainers")):
-        for key, count in _amounts(container).items():
-            peaks[key] = max(peaks.get(key, 0), count)
+    amounts = pod_requests(lenient_map(lenient_map(template).get("spec")))
     best = ("", "", 0)
     for vendor in vendors:
-        for key in counts.keys() | peaks.keys():
-            count = max(counts.get(key, 0), peaks.get(key, 0))
-            if is_gpu(key, vendor.resource_keys) and (count, key) > (best[2], best[1]):
-                best = (vendor.name, key, count)
+        for key, amount in amounts.items():
+            if is_gpu(key, vendor.resource_keys) and (amount.units, key) > (best[2], best[1]):
+                best = (vendor.name, key, amount.units)
     return best
 
 
-def _amounts(container: Object) -> dict[str, int]:
-    resources = lenient_map(container.get("resources"))
-    wanted = {**lenient_map(resources.get("requests")), **lenient_map(resources.get("limits"))}
-    amounts = {}
-    for key, value in wanted.items():
-        try:
-            amounts[key] = max(0, parse_quantity(value).units)
-        except InvalidQuantity:
-            continue
-    return amounts
+def _beside(template: Object | None, key: str, each: int) -> int:
+    """The GPUs of a pod beside the workload's own, which its first container gets."""
+    spec = lenient_map(lenient_map(template).get("spec"))
+    first, *others = [*lenient_maps(spec.get("containers"))] or [{}]
+    own = {**first, "resources": {"limits": {key: each}}}
+    whole = pod_requests({**spec, "containers": [own, *others]})
+    return max(0, whole[key].units - each)
 
 
 def one_pod(inp: AllocationInput, template: Object | None = None, pods: int = 1) -> Allocation | Blocked:
@@ -154,7 +142,8 @@ def one_pod(inp: AllocationInput, template: Object | None = None, pods: int = 1)
     if request is None:
         return Allocation(pods=pods)
     each = wanted or template_gpus(template, inp.vendors)[2]
-    return _fixed(inp, request, replicas=1, each=each, pods=pods)
+    beside = _beside(template, request.key, each) if wanted else 0
+    return _fixed(inp, request, replicas=1, each=each, pods=pods, beside=beside)
 
 
 def even(inp: AllocationInput, template: Object | None = None) -> Allocation | Blocked:
@@ -174,7 +163,8 @@ def even(inp: AllocationInput, template: Object | None = None) -> Allocation | B
         return _indivisible(spec.gpus, replicas)
     else:
         each = spec.gpus // (replicas or 1)
-    return _fixed(inp, request, replicas=replicas, each=each, pods=replicas)
+    beside = _beside(template, request.key, each) if wanted else 0
+    return _fixed(inp, request, replicas=replicas, each=each, pods=replicas, beside=beside)
 
 
 def spread(inp: AllocationInput, hosts: int = 1) -> Allocation | Blocked:
@@ -203,7 +193,7 @@ def spread(inp: AllocationInput, hosts: int = 1) -> Allocation | Blocked:
     if replicas is None:
         if inp.check_capacity:
             fits = partial(_smallest_split, room=room, hosts=hosts)
-            return _refusal(request, room, spec.gpus, {}, _nearest(spec.gpus, room, fits))
+            return _refusal(request, room, spec.gpus, {}, _nearest(spec.gpus, room, fits), sets=hosts)
         # A running workload is not judged by the nodes of the moment.
         fewest = -(-spec.gpus // room.largest) if room.largest else 1
         replicas = next(count for count in _divisors(spec.gpus) if count >= fewest)
@@ -295,12 +285,20 @@ def _allocation(request: GpuRequest, replicas: int, each: int, pods: int) -> All
 
 
 def _fixed(
-    inp: AllocationInput, request: GpuRequest, *, replicas: int, each: int, pods: int, hosts: int = 1
+    inp: AllocationInput,
+    request: GpuRequest,
+    *,
+    replicas: int,
+    each: int,
+    pods: int,
+    hosts: int = 1,
+    beside: int = 0,
 ) -> Allocation | Blocked:
     if inp.check_capacity and pods:
-        room = capacity(inp.nodes, request.vendor, request.key, request.models)
-        if room.pods(each) < pods:
-            return _refusal(request, room, each * pods, {each: pods}, _nearest_pods(room, each, pods, hosts))
+        room, size = capacity(inp.nodes, request.vendor, request.key, request.models), each + beside
+        if room.pods(size) < pods:
+            nearest = "" if beside else _nearest_pods(room, each, pods, hosts)
+            return _refusal(request, room, size * pods, {size: pods}, nearest)
     return _allocation(request, replicas, each, pods)
 
 
@@ -315,7 +313,7 @@ def _indivisible(gpus: int, replicas: int) -> Blocked:
 
 
 def _refusal(
-    request: GpuRequest, room: Capacity, asked: int, pods: Mapping[int, int], nearest: str
+    request: GpuRequest, room: Capacity, asked: int, pods: Mapping[int, int], nearest: str, *, sets: int = 1
 ) -> Blocked:
     """Why GPUs cannot be had now.
 
@@ -325,6 +323,7 @@ def _refusal(
         asked: GPUs of all pods.
         pods: GPUs of a pod, to the number of such pods; empty where the split is free.
         nearest: what fits instead, empty where that is not known.
+        sets: how often they are needed, where the split is free: by several groups of workers.
     """
     models = f" of model {' or '.join(request.models)}" if request.models else ""
     what = f"{request.named}{models}"
@@ -346,6 +345,8 @@ def _refusal(
         return Blocked("GPUsExceedNode", f"asked for {largest} {what} {in_pods}; {have}{advice}")
     shape = " and ".join(_of_pods(count, size) for size, count in sorted(pods.items(), reverse=True))
     split = f" as {shape}" if sum(pods.values()) > 1 else ""
+    if sets > 1:
+        split = f" for each of {sets} sets of workers, which makes {asked * sets}"
     return Blocked("InsufficientGPUs", f"asked for {asked} {what}{split}; {have}{advice}")
 
 

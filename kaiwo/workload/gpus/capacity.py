@@ -93,8 +93,9 @@ def capacity(nodes: Iterable[NodeFact], vendor: str, key: str, models: Collectio
             if not matches(item.gpus.resource_key, key):
                 keys.add(item.gpus.resource_key)
                 continue
-            # An expected node that names no model may have any.
-            model = label_value(item.gpus.model) if models else ""
+            # Pods select nodes by the label, which an administrator may have written. An expected node that
+            # names no model may have any.
+            model = (node.model_label or label_value(item.gpus.model)) if models else ""
             if model and model not in models:
                 others.add(model)
             else:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kaiwo.engine.quantity import InvalidQuantity, parse_quantity
-from kaiwo.workload.gpus.nodes import labels_of, node_fact
+from kaiwo.workload.gpus.nodes import is_unsuitable, labels_of, node_fact
 from kaiwo.workload.json_access import lenient_map
 from kaiwo.workload.labels import PREFIX
 
@@ -107,14 +107,15 @@ def node_hardware(
 
 
 def is_excluded(node: Object, *, exclude_control_plane: bool) -> bool:
-    """Whether a node belongs to no pool: a control-plane node, where the administrator excludes these.
+    """Whether a node belongs to no pool: one that runs no workloads, or an excluded control-plane node.
 
     Args:
         node: the Node object.
         exclude_control_plane: KaiwoConfig ``nodes.excludeMasterNodesFromNodePools``.
     """
     labels = labels_of(node)
-    return exclude_control_plane and any(role in labels for role in _CONTROL_PLANE)
+    control_plane = exclude_control_plane and any(role in labels for role in _CONTROL_PLANE)
+    return control_plane or is_unsuitable(node)
 
 
 def is_cordoned(node: Object) -> bool:

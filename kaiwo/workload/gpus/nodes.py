@@ -19,6 +19,21 @@ if TYPE_CHECKING:
     from kaiwo.plugin.vendors import GpuVendor
 
 
+_UNSUITABLE = (
+    ("kubernetes.io/os", "windows"),
+    ("type", "virtual-kubelet"),
+    ("eks.amazonaws.com/compute-type", "fargate"),
+)
+"""Labels of nodes that never run a workload: the images are for Linux, and behind a virtual kubelet or
+Fargate there is no machine whose capacity could be shared."""
+
+
+def is_unsuitable(node: Object) -> bool:
+    """Whether no workload runs on a node: it has another operating system, or is no machine."""
+    labels = labels_of(node)
+    return any(labels.get(key) == value for key, value in _UNSUITABLE)
+
+
 def node_fact(
     node: Object,
     vendors: Iterable[GpuVendor],
@@ -48,7 +63,7 @@ def node_fact(
 
 
 def _usable(node: Object) -> bool:
-    if lenient_map(node.get("spec")).get("unschedulable"):
+    if lenient_map(node.get("spec")).get("unschedulable") or is_unsuitable(node):
         return False
     conditions = lenient_maps(lenient_map(node.get("status")).get("conditions"))
     return any(item.get("type") == "Ready" and item.get("status") == "True" for item in conditions)

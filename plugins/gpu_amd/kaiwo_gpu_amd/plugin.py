@@ -24,6 +24,7 @@ KEYS = (GPU, "amd.com/spx_*", "amd.com/dpx_*", "amd.com/tpx_*", "amd.com/qpx_*",
 
 PRODUCT = "amd.com/gpu.product-name"
 DEVICE_ID = "amd.com/gpu.device-id"
+OLD_DEVICE_ID = "beta.amd.com/gpu.device-id"
 COUNT = "beta.amd.com/gpu.family.AI"
 """Labels of AMD's node labeller."""
 
@@ -47,7 +48,7 @@ def model(labels: Mapping[str, str]) -> str:
     name = _NOISE.sub("", labels.get(PRODUCT, "").lower()).strip("-. ")
     if name:
         return name
-    device = labels.get(DEVICE_ID, "").strip().lower().removeprefix("0x")
+    device = (labels.get(DEVICE_ID) or labels.get(OLD_DEVICE_ID, "")).strip().lower().removeprefix("0x")
     if not device:
         return UNKNOWN
     return DEVICES.get(device, f"amd-{device}")

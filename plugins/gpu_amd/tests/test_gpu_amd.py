@@ -26,6 +26,7 @@ PRODUCT, DEVICE, COUNT = "amd.com/gpu.product-name", "amd.com/gpu.device-id", "b
         ({DEVICE: "74a1"}, "mi300"),
         ({DEVICE: "740c"}, "mi250"),
         ({DEVICE: "73BF"}, "amd-73bf"),
+        ({f"beta.{DEVICE}": "740c", f"beta.{DEVICE}.740c": "8"}, "mi250"),
         ({PRODUCT: "AMD_Instinct", DEVICE: "74a1"}, "mi300"),
         ({}, "unknown"),
     ],

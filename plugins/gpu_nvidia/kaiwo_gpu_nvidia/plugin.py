@@ -26,6 +26,14 @@ PRODUCT = "nvidia.com/gpu.product"
 COUNT = "nvidia.com/gpu.count"
 """Labels of NVIDIA's GPU feature discovery."""
 
+CLOUD_PRODUCTS = (
+    "cloud.google.com/gke-accelerator",
+    "eks.amazonaws.com/instance-gpu-name",
+    "karpenter.k8s.aws/instance-gpu-name",
+    "k8s.amazonaws.com/accelerator",
+)
+"""Labels of managed clusters with the name of the product; these often run no feature discovery."""
+
 UTILIZATION = Utilization(
     metric="DCGM_FI_DEV_GPU_UTIL",
     gpu_labels=("gpu", "UUID", "GPU_I_ID"),
@@ -39,7 +47,8 @@ UNKNOWN = "unknown"
 
 def model(labels: Mapping[str, str]) -> str:
     """The short name of a node's GPU model: its product name in lower case without dashes."""
-    return labels.get(PRODUCT, "").lower().replace("-", "").strip() or UNKNOWN
+    found = (labels.get(key, "").lower().replace("-", "").strip() for key in (PRODUCT, *CLOUD_PRODUCTS))
+    return next((name for name in found if name), UNKNOWN)
 
 
 def recognise(node: Object) -> tuple[NodeGpus, ...]:

@@ -29,6 +29,25 @@ def test_the_model_is_the_product_without_dashes(product: str | None, model: str
 
 
 @pytest.mark.parametrize(
+    ("label", "name", "model"),
+    [
+        ("cloud.google.com/gke-accelerator", "nvidia-h100-80gb", "nvidiah10080gb"),
+        ("karpenter.k8s.aws/instance-gpu-name", "a100", "a100"),
+        ("eks.amazonaws.com/instance-gpu-name", "l40s", "l40s"),
+        ("k8s.amazonaws.com/accelerator", "nvidia-tesla-t4", "nvidiateslat4"),
+    ],
+)
+def test_models_of_managed_clusters_without_feature_discovery_are_known(
+    label: str, name: str, model: str
+) -> None:
+    """GKE and EKS label nodes themselves; without that all their GPUs would be one unknown model."""
+    (found,) = recognise(node(gpus={"nvidia.com/gpu": 8}, labels={label: name}))
+    assert found.model == model
+    (found,) = recognise(node(gpus={"nvidia.com/gpu": 8}, labels={label: name, PRODUCT: "NVIDIA-L40S"}))
+    assert found.model == "nvidial40s"
+
+
+@pytest.mark.parametrize(
     ("gpus", "label", "count"),
     [
         ({"nvidia.com/gpu": 4}, "8", 4),

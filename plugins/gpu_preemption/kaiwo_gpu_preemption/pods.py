@@ -6,10 +6,11 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from kaiwo.plugin.kit.allocation import pod_requests
 from kaiwo.plugin.kit.cache import Projection
 from kaiwo.plugin.kit.json_access import lenient_map, lenient_maps, lenient_text
 from kaiwo.plugin.kit.monitoring import is_gpu
-from kaiwo.plugin.kit.values import parse_time, quantity
+from kaiwo.plugin.kit.values import parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,6 +28,7 @@ POD_PROJECTION: Final = Projection(
         ("spec", "schedulingGates"),
         ("spec", "containers", "*", "resources"),
         ("spec", "initContainers", "*", "resources"),
+        ("spec", "initContainers", "*", "restartPolicy"),
         ("status", "phase"),
         ("status", "conditions"),
         ("status", "containerStatuses", "*", "state"),
@@ -103,23 +105,21 @@ def place_of(spec: Mapping[str, Any]) -> Object:
 
 
 def requested_gpus(spec: Mapping[str, Any], patterns: Sequence[str]) -> dict[str, int]:
-    """GPUs that a pod requests, by resource key: of all containers, or of an init container that has more."""
-    total: dict[str, int] = {}
-    for container in lenient_maps(spec.get("containers")):
-        for key, count in _amounts(container, patterns):
-            total[key] = total.get(key, 0) + count
-    for container in lenient_maps(spec.get("initContainers")):
-        for key, count in _amounts(container, patterns):
-            total[key] = max(total.get(key, 0), count)
-    return total
+    """GPUs that a pod requests, by resource key, as the scheduler counts them."""
+    if not _names_gpus(spec, patterns):
+        return {}  # most pods, whose other amounts need not be read
+    amounts = pod_requests(dict(spec))
+    return {key: one.units for key, one in amounts.items() if is_gpu(key, patterns) and one.units > 0}
 
 
-def _amounts(container: Mapping[str, Any], patterns: Sequence[str]) -> list[tuple[str, int]]:
-    resources = lenient_map(container.get("resources"))
-    # The API server fills in requests from limits; extended resources have both alike.
-    amounts = {**lenient_map(resources.get("limits")), **lenient_map(resources.get("requests"))}
-    found = [(key, quantity(value)) for key, value in amounts.items() if is_gpu(key, patterns)]
-    return [(key, one.units) for key, one in found if one is not None and one.units > 0]
+def _names_gpus(spec: Mapping[str, Any], patterns: Sequence[str]) -> bool:
+    return any(
+        is_gpu(key, patterns)
+        for part in ("containers", "initContainers")
+        for container in lenient_maps(spec.get(part))
+        for amounts in lenient_map(container.get("resources")).values()
+        for key in lenient_map(amounts)
+    )
 
 
 def read_pod(entry: CachedObject, patterns: Sequence[str]) -> GpuPodFacts | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from kaiwo.plugin.kit.endings import Beneficiary, Choice, GpuDemand, GpuHolder, GpuRoom, anywhere, choose
 from kaiwo.plugin.kit.json_access import lenient_map
+from kaiwo.plugin.kit.nodes import node_hardware
 from kaiwo_gpu_preemption.node_fit import may_use
 from kaiwo_gpu_preemption.pods import WaitingPods
 
@@ -113,12 +114,8 @@ class Rooms:
         for node in self._nodes:
             if not may_use(place, node):
                 continue
-            count = sum(
-                found.count
-                for vendor in self._vendors
-                for found in vendor.recognise(node)
-                if found.resource_key == key
-            )
+            # A vendor that cannot read a node has no free GPUs there, and spoils no other node.
+            count = dict(node_hardware(node, self._vendors).resources).get(key, 0)
             if count > 0:
                 metadata = node["metadata"]
                 name = str(metadata["name"])

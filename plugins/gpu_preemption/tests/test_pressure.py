@@ -15,7 +15,7 @@ from kaiwo.testing.builders import NOW
 from kaiwo_gpu_amd.plugin import kaiwo_gpu_vendors
 from kaiwo_gpu_preemption.assessment import Assessment, Timing
 from kaiwo_gpu_preemption.owners import OwnerMetadata, Root
-from kaiwo_gpu_preemption.pods import GpuPodFacts, WaitingPods
+from kaiwo_gpu_preemption.pods import GpuPodFacts, WaitingPods, requested_gpus
 from kaiwo_gpu_preemption.policy import TrackingPolicy
 from kaiwo_gpu_preemption.pressure import Rooms, pressure_of, victims_for
 from kaiwo_gpu_preemption.queued import waiting_pods
@@ -67,6 +67,31 @@ def rooms(pods: Sequence[GpuPodFacts] = (), *nodes: Object, place: Object | None
     """Free GPUs; without other nodes of one that has four."""
     found = nodes or (node("n0", gpus={KEY: 4}),)
     return Rooms(found, pods, tuple(kaiwo_gpu_vendors())).of(place or {}, KEY)
+
+
+@pytest.mark.parametrize(
+    ("init", "gpus"), [({}, {KEY: 2}), ({"restartPolicy": "Always"}, {KEY: 3})], ids=["init", "sidecar"]
+)
+def test_a_pod_has_the_gpus_that_the_scheduler_counts(init: Object, gpus: Mapping[str, int]) -> None:
+    """A sidecar runs beside the containers, another init container before them."""
+    one, two = ({"resources": {"limits": {KEY: count, "cpu": "1"}}} for count in ("1", "2"))
+    spec = {"containers": [two, {"resources": {"limits": {"cpu": "1"}}}], "initContainers": [{**one, **init}]}
+    assert requested_gpus(spec, (KEY,)) == gpus
+    assert requested_gpus({"containers": [{"resources": {"claims": []}}]}, (KEY,)) == {}
+
+
+def test_a_vendor_that_cannot_read_a_node_spoils_no_other() -> None:
+    """A plugin may raise for labels that it does not expect; what is free elsewhere is still found."""
+    (known,) = kaiwo_gpu_vendors()
+
+    def recognise(one: Object) -> Any:
+        if one["metadata"]["name"] == "odd":
+            raise KeyError("label")
+        return known.recognise(one)
+
+    nodes = [node(name, gpus={KEY: 4}) for name in ("odd", "n0")]
+    found = Rooms(nodes, (), (replace(known, recognise=recognise),)).of({}, KEY)
+    assert [(room.name, room.free) for room in found] == [("n0", 4)]
 
 
 def relief(*members: str, needs: int, labels: Mapping[str, str] | None = None) -> QueueRelief:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kaiwo.plugin.kit.json_access import lenient_map, lenient_maps, name_of
+from kaiwo.plugin.kit.kinds import NAMESPACE
 from kaiwo.plugin.kit.values import parse_time, quantity
 from kaiwo.plugin.queues import Admission
 from kaiwo_kueue.conversion import to_v1beta2
@@ -232,12 +233,29 @@ def _without_workload(child: Object, queue: str, facts: QueueFacts) -> Admission
     if seconds > 0:
         waits = f"waits in queue {queue}"
         return Admission("pending", "Queued", waits, _created(child), requeue_after=seconds, undecided=True)
-    text = (
-        f"Kueue created no Workload for {kind} {metadata.get('name')} within {UNMANAGED_AFTER:.0f} s: label "
-        f"the namespace {metadata.get('namespace')} {NAMESPACE_LABEL}=true, or run Kueue with its "
-        f"integration for {kind}; then delete the {kind}, it is created again"
-    )
+    text = f"Kueue created no Workload for {kind} {metadata.get('name')} within {UNMANAGED_AFTER:.0f} s: "
+    if _is_labelled(facts):
+        # With thousands of new objects Kueue needs minutes, and deleting one would only make that longer.
+        text += (
+            f"it does not run, has not come to this {kind} yet, lacks the integration for {kind}, or selects "
+            f"namespaces by more than {NAMESPACE_LABEL}=true, which {metadata.get('namespace')} has; see "
+            "kubectl get pods -n kueue-system"
+        )
+    else:
+        text += (
+            f"label the namespace {metadata.get('namespace')} {NAMESPACE_LABEL}=true, or run Kueue with its "
+            f"integration for {kind}; then delete the {kind}, it is created again"
+        )
     return Admission("unmanaged", "NotManagedByQueue", text, _created(child))
+
+
+def _is_labelled(facts: QueueFacts) -> bool:
+    """Whether the workload's namespace is known to be one that Kueue manages as it is usually installed."""
+    labels = [
+        lenient_map(lenient_map(obj.get("metadata")).get("labels"))
+        for obj in facts.objects.get(NAMESPACE, ())
+    ]
+    return any(found.get(NAMESPACE_LABEL) == "true" for found in labels)
 
 
 def _is_gated(pod: Object) -> bool:

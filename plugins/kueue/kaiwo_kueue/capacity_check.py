@@ -49,7 +49,7 @@ def quota_beyond_nodes(
         totals[item.flavor, item.resource] = (total + item.nano, [*names, item.queue])
     problems = []
     for pool in pools:
-        away = [node for node in nodes if not node.counts and node.pool == pool.name]
+        away = [node for node in nodes if not node.counts and node.pool == pool.label]
         for resource, available in sorted(pool.quota.items()):
             nano, names = totals.get((pool.name, resource), (0, []))
             total = nano // _NANO

@@ -171,7 +171,7 @@ class QueueConfigController:
         if entry is None or entry.deleted is not None:
             return await self._create() if entry is None else None
         written = lenient_map(entry.part("spec"))
-        in_force = self._in_force(written)
+        in_force = self._in_force(written, ours=is_default(entry))
         try:
             spec = QueueConfigSpec.read(in_force)
         except ValidationError as error:
@@ -205,7 +205,7 @@ class QueueConfigController:
         _log.info("created KaiwoQueueConfig %s from %d node pools", SINGLETON, len(pools))
         return None
 
-    def _in_force(self, spec: Object) -> Object:
+    def _in_force(self, spec: Object, *, ours: bool) -> Object:
         """The spec with what the operator computes from the nodes."""
         config = self._host.config()
         return updated_spec(
@@ -214,6 +214,7 @@ class QueueConfigController:
             config.default_cluster_queue_name,
             config.default_cluster_queue_cohort_name,
             dynamically=config.dynamically_update_default_cluster_queue,
+            ours=ours,
         )
 
     async def _update_default(self, entry: CachedObject, patch: Object) -> None:
@@ -242,7 +243,11 @@ class QueueConfigController:
             namespaces={item.name for item in cache.list(NAMESPACE) if item.deleted is None},
             demand=demand,
             kept={(item.namespace, item.name) for item in live if item.kind == LOCAL_QUEUE and item.is_owned},
-            existing_flavors={item.name for item in live if item.kind == RESOURCE_FLAVOR},
+            existing_flavors={
+                item.name: lenient_map(item.normal_spec.get("nodeLabels"))
+                for item in live
+                if item.kind == RESOURCE_FLAVOR
+            },
             gpu_taint=config.default_gpu_taint_key if config.add_taints_to_gpu_nodes else "",
             flavor_limit=self._kueue.flavor_limit,
             topology=self._topology,

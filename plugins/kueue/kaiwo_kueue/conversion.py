@@ -51,11 +51,14 @@ def to_v1beta2(kind: Resource, spec: Object) -> Object:
     older, cohort = copy.pop("cohort", None), copy.pop("cohortName", None)
     if cohort or older:
         copy["cohortName"] = cohort or older
-    checks = copy.pop("admissionChecks", None)
-    if isinstance(checks, list) and checks and not copy.get("admissionChecksStrategy"):
-        copy["admissionChecksStrategy"] = {
-            "admissionChecks": [{"name": name} for name in checks if name is not None]
-        }
+    checks = copy.get("admissionChecks")
+    strategy = copy.get("admissionChecksStrategy")
+    if not checks:
+        copy.pop("admissionChecks", None)
+    elif isinstance(checks, list) and not strategy:
+        names = [{"name": name} for name in copy.pop("admissionChecks") if name is not None]
+        copy["admissionChecksStrategy"] = {"admissionChecks": names}
+    # Otherwise the field stays, and the API server says what is wrong: a queue must not lose its checks.
     fungibility = copy.get("flavorFungibility")
     if isinstance(fungibility, dict):
         for field, old in _V1BETA1_VALUES.items():

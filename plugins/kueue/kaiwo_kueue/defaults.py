@@ -24,7 +24,7 @@ _DISCOVERED = re.compile(r"-\d+gpu-\d+core-\d+gi$")
 
 def flavors(pools: Sequence[QuotaPool]) -> list[Object]:
     """Entries of ``resourceFlavors`` for discovered pools."""
-    return [{"name": pool.name, "nodeLabels": {NODEPOOL: pool.name}} for pool in pools]
+    return [{"name": pool.name, "nodeLabels": {NODEPOOL: pool.label}} for pool in pools]
 
 
 def resource_groups(pools: Sequence[QuotaPool]) -> list[Object]:
@@ -92,12 +92,20 @@ def is_default(config: CachedObject) -> bool:
 
 
 def updated_spec(
-    spec: Object, pools: Sequence[QuotaPool], queue: str, cohort: str, *, dynamically: bool
+    spec: Object,
+    pools: Sequence[QuotaPool],
+    queue: str,
+    cohort: str,
+    *,
+    dynamically: bool,
+    ours: bool = False,
 ) -> Object:
     """The spec that is in force; equal to the written one when the operator computes nothing.
 
     A default one that was created before there were nodes, and that nobody has changed, gets its quotas with
-    the first nodes. Otherwise a spec is changed only where KaiwoConfig has it follow the nodes.
+    the first nodes. Otherwise a spec is changed only where KaiwoConfig has it follow the nodes. In one that
+    nobody but the operator wrote, no other queue and no flavor is anybody's: it is made anew, with the names
+    that KaiwoConfig has now.
 
     Args:
         spec: the spec as it is; it is not changed.
@@ -105,12 +113,22 @@ def updated_spec(
         queue: name of the default ClusterQueue.
         cohort: its cohort.
         dynamically: KaiwoConfig ``dynamicallyUpdateDefaultClusterQueue``.
+        ours: nobody but the operator wrote the lists of the spec.
     """
     if not pools:
         return spec
+    if ours:
+        empty = spec == default_spec((), *_default_names(spec))
+        return {**spec, **default_spec(pools, queue, cohort)} if dynamically or empty else spec
     if dynamically:
         return follow_pools(spec, pools, queue, cohort)
     return default_spec(pools, queue, cohort) if spec == default_spec((), queue, cohort) else spec
+
+
+def _default_names(spec: Object) -> tuple[str, str]:
+    """Name and cohort of the first queue, which may be the default queue of an earlier KaiwoConfig."""
+    first = next(iter(lenient_maps(spec.get("clusterQueues"))), {})
+    return str(first.get("name")), str(lenient_map(first.get("spec")).get("cohort"))
 
 
 def computed_lists(spec: Object, in_force: Object, pools: Sequence[QuotaPool]) -> Object | None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from kaiwo.plugin.kit.json_access import lenient_map, lenient_maps
 from kaiwo.plugin.kit.names import GPU_MODEL
@@ -22,6 +22,7 @@ from kaiwo_kueue.kinds import (
 )
 from kaiwo_kueue.models import ResourceFlavorEntry
 from kaiwo_kueue.objects import DesiredObject, SyncProblem, flavors_of
+from kaiwo_kueue.pools import flavor_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -54,7 +55,7 @@ class ClusterState:
         namespaces: existing namespaces that are not being deleted.
         demand: pairs of namespace and queue that workloads name.
         kept: pairs of namespace and queue of LocalQueues that Kaiwo created earlier.
-        existing_flavors: names of all live ResourceFlavors.
+        existing_flavors: node labels of all live ResourceFlavors, by name.
         gpu_taint: key of the taint of GPU nodes, empty without one.
         flavor_limit: flavors that one resource group takes.
         topology: of the discovered flavors, None for none.
@@ -66,7 +67,7 @@ class ClusterState:
     namespaces: Collection[str] = ()
     demand: Collection[tuple[str, str]] = ()
     kept: Collection[tuple[str, str]] = ()
-    existing_flavors: Collection[str] = ()
+    existing_flavors: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     gpu_taint: str = ""
     flavor_limit: int = 64
     topology: DefaultTopology | None = None
@@ -79,7 +80,8 @@ class DesiredObjects:
     Attributes:
         objects: the objects.
         problems: parts of the spec that cannot be used, or that an administrator should know of.
-        unusable: objects that are described wrongly; live ones stay as they are.
+        unusable: objects that are described wrongly, and discovered flavors whose nodes are away; live ones
+            stay as they are.
     """
 
     objects: tuple[DesiredObject, ...]
@@ -112,9 +114,21 @@ def desired(spec: QueueConfigSpec, state: ClusterState) -> DesiredObjects:
     )
     listed_all = {queue.identity for queue in described}
     listed_all |= {(RESOURCE_FLAVOR.plural, "", entry.name) for entry in listed}
+    if not spec.resource_flavors:
+        listed_all |= {(RESOURCE_FLAVOR.plural, "", name) for name in _away(queues, state)}
     return DesiredObjects(
         objects, tuple(problems), frozenset(listed_all - {item.identity for item in objects})
     )
+
+
+def _away(queues: Iterable[DesiredObject], state: ClusterState) -> frozenset[str]:
+    """Discovered flavors that queues list and whose nodes are all away: cordoned, or scaled to zero.
+
+    They stay, so that the queue has them when the nodes are back.
+    """
+    listed = {name for queue in queues for name in flavors_of(queue.spec)}
+    pools = {name: str(labels.get(NODEPOOL) or "") for name, labels in state.existing_flavors.items()}
+    return frozenset(name for name in listed if pools.get(name) and flavor_name(pools[name]) == name)
 
 
 def _unique(
@@ -184,7 +198,7 @@ def _flavor(
     labels = dict(entry.node_labels or {})
     taints = [_without_empty(taint) for taint in entry.taints or ()]
     pool = next((pool for pool in state.pools if pool.name == entry.name), None)
-    discovered = labels == {NODEPOOL: entry.name}
+    discovered = set(labels) == {NODEPOOL} and flavor_name(labels[NODEPOOL]) == entry.name
     topology = entry.topology_name or (state.topology.name if state.topology and discovered else "")
     if pool is not None and discovered:
         # Kueue considers only the labels and taints of the flavor. Without these it would admit a job that

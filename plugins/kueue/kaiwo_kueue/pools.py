@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kaiwo.plugin.kit.fields import SUBDOMAIN
 from kaiwo.plugin.kit.json_access import lenient_map
-from kaiwo.plugin.kit.names import GPU_MODEL
+from kaiwo.plugin.kit.names import GPU_MODEL, MAX_LABEL
 from kaiwo.plugin.kit.nodes import (
     NODEPOOL,
     NODEPOOL_MERGED_FROM,
@@ -25,6 +28,10 @@ if TYPE_CHECKING:
 
     from kaiwo.plugin.kit.kinds import Object
     from kaiwo.plugin.vendors import GpuVendor
+
+_HASH_DIGITS = 6
+_FLAVOR_NAME = re.compile(SUBDOMAIN)
+_OUTSIDE_NAME = re.compile(r"[^a-z0-9]+")
 
 POOL_LABELS = (WORKER, NODEPOOL, GPU_MODEL)
 """Labels by which flavors select nodes, and which the plugin ``node_pools`` writes."""
@@ -70,7 +77,8 @@ class QuotaPool:
     """The nodes of one pool and what they have together.
 
     Attributes:
-        name: of the pool and of its flavor.
+        name: of its flavor.
+        label: of the pool, as its nodes carry it.
         gpu_model: label value that all its nodes carry, empty without GPUs or where they differ.
         size: GPUs, cores and GiB of its smallest node.
         nodes: names of the nodes that count.
@@ -78,6 +86,7 @@ class QuotaPool:
     """
 
     name: str
+    label: str
     gpu_model: str
     size: tuple[int, int, int]
     nodes: tuple[str, ...]
@@ -122,24 +131,37 @@ def labelled_node(
     )
 
 
+def flavor_name(pool: str) -> str:
+    """The name of the flavor of a pool, which is that of the pool where an object may have it.
+
+    An administrator may label nodes ``Gold_Nodes``: labels take more characters than names of objects do.
+    """
+    if _FLAVOR_NAME.fullmatch(pool):
+        return pool
+    digest = hashlib.sha256(pool.encode()).hexdigest()[:_HASH_DIGITS]
+    plain = _OUTSIDE_NAME.sub("-", pool.lower()).strip("-")[: MAX_LABEL - _HASH_DIGITS - 1].strip("-")
+    return f"{plain}-{digest}"
+
+
 def quota_pools(nodes: Iterable[LabelledNode]) -> tuple[QuotaPool, ...]:
     """The pools of some nodes: without GPUs first, then by GPUs, CPU and memory of a node."""
     members: dict[str, list[LabelledNode]] = {}
     for node in nodes:
         if node.counts and node.pool:
             members.setdefault(node.pool, []).append(node)
-    pools = [_pool(name, found) for name, found in members.items()]
+    pools = [_pool(label, found) for label, found in members.items()]
     return tuple(sorted(pools, key=lambda pool: (pool.size, pool.name)))
 
 
-def _pool(name: str, members: list[LabelledNode]) -> QuotaPool:
+def _pool(label: str, members: list[LabelledNode]) -> QuotaPool:
     quota: dict[str, int] = {}
     for node in members:
         for key, amount in node.resources:
             quota[key] = quota.get(key, 0) + amount
     models = {node.gpu_model for node in members}
     return QuotaPool(
-        name=name,
+        name=flavor_name(label),
+        label=label,
         gpu_model=models.pop() if len(models) == 1 else "",
         size=min(node.size for node in members),
         nodes=tuple(sorted(node.name for node in members)),

@@ -102,7 +102,7 @@ def _unusable_reason(workload: Workload, queue: str, facts: QueueFacts) -> Block
     foreign = local is not None and not _is_owned(local)
     if not foreign:
         if entry is None:
-            return _unknown_queue(queue, namespace, entries, facts)
+            return _unknown_queue(workload, queue, entries, facts)
         allowed = [item for item in entry.get("namespaces") or () if isinstance(item, str)]
         if allowed and namespace not in allowed:
             return Blocked(
@@ -129,33 +129,36 @@ def _being_prepared(what: str) -> Blocked:
     return Blocked("QueuePreparing", text, status="PENDING")
 
 
-def _unknown_queue(queue: str, namespace: str, entries: dict[str, Object], facts: QueueFacts) -> Blocked:
+def _unknown_queue(workload: Workload, queue: str, entries: dict[str, Object], facts: QueueFacts) -> Blocked:
+    namespace, named = workload.namespace, bool(workload.spec.cluster_queue)
     usable = {
         name
         for name, entry in entries.items()
         if not entry.get("namespaces") or namespace in entry["namespaces"]
     }
     usable |= {name_of(obj) for obj in facts.objects[LOCAL_QUEUE] if not _is_owned(obj)}
-    suggestion = did_you_mean(queue, sorted(usable))
-    hint = f"{suggestion} " if suggestion else ""
+    others = f"queues for namespace {namespace}: {_joined(sorted(usable))}"
+    default = f"none is named, and the default queue {queue} (KaiwoConfig spec.defaultClusterQueueName)"
     queues = (*facts.objects.get(CLUSTER_QUEUE, ()), *facts.objects[LOCAL_QUEUE])
     if any(name_of(obj) == queue and _label(obj, DRAINING_LABEL) for obj in queues):
-        text = (
-            f"spec.clusterQueue: queue {queue} is draining: KaiwoQueueConfig {SINGLETON} does not list it; "
-            f"queues for namespace {namespace}: {_joined(sorted(usable))}. Use one of them or list it again"
-        )
+        which = f"queue {queue}" if named else default
+        steps = "Use one of them or list it again" if usable else "List it again"
+        text = f"{which} is draining: KaiwoQueueConfig {SINGLETON} does not list it; {others}. {steps}"
     elif any(name_of(obj) == queue for obj in facts.objects.get(CLUSTER_QUEUE, ())):
         text = (
-            f"spec.clusterQueue: ClusterQueue {queue} exists, but namespace {namespace} has no LocalQueue of "
+            f"ClusterQueue {queue} exists, but namespace {namespace} has no LocalQueue of "
             f"that name; add the queue to KaiwoQueueConfig {SINGLETON}, or create the LocalQueue"
         )
     else:
+        suggestion = did_you_mean(queue, sorted(usable)) if named else ""
+        hint = f"{suggestion} " if suggestion else ""
+        which = f"unknown queue {queue}" if named else f"{default} is unknown"
+        steps = "Use one of them or add it" if usable else "Add it"
         text = (
-            f"spec.clusterQueue: unknown queue {queue}; {hint}queues for namespace {namespace}: "
-            f"{_joined(sorted(usable))}. Use one of them or add it to KaiwoQueueConfig {SINGLETON}; the "
-            "workload starts by itself then"
+            f"{which}; {hint}{others}. {steps} to KaiwoQueueConfig {SINGLETON}; the workload starts by "
+            "itself then"
         )
-    return Blocked("ClusterQueueNotFound", text)
+    return Blocked("ClusterQueueNotFound", f"spec.clusterQueue: {text}")
 
 
 def _entries(facts: QueueFacts) -> dict[str, Object]:

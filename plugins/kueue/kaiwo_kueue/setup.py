@@ -12,7 +12,7 @@ from kaiwo.plugin.kit.json_access import lenient_map
 from kaiwo.plugin.queue_setup import SetupChange, SetupPlan
 from kaiwo_kueue.conversion import normal_form
 from kaiwo_kueue.default_topology import default_topology, levels_of
-from kaiwo_kueue.defaults import default_spec, follow_pools
+from kaiwo_kueue.defaults import default_spec, updated_spec
 from kaiwo_kueue.desired import ClusterState, desired
 from kaiwo_kueue.kinds import (
     CLUSTER_QUEUE,
@@ -25,6 +25,7 @@ from kaiwo_kueue.kinds import (
 from kaiwo_kueue.models import QueueConfigSpec
 from kaiwo_kueue.pools import labelled_node, quota_pools
 from kaiwo_kueue.projections import LISTS
+from kaiwo_kueue.usage import flavor_labels
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,7 +60,7 @@ def plan_setup(facts: SetupFacts) -> SetupPlan:
                 f"KaiwoQueueConfig {SINGLETON} was written by {', '.join(sorted(others))} and stays as it is"
             )
         else:
-            spec = follow_pools(before, pools, queue, cohort) if pools else before
+            spec = updated_spec(before, pools, queue, cohort, dynamically=True, ours=True)
     try:
         described = QueueConfigSpec.read(spec)
     except ValidationError as error:
@@ -69,7 +70,7 @@ def plan_setup(facts: SetupFacts) -> SetupPlan:
         pools=pools,
         nodes=nodes,
         gpu_keys=[key for vendor in facts.vendors for key in vendor.resource_keys],
-        existing_flavors={obj["metadata"]["name"] for obj in facts.objects.get(RESOURCE_FLAVOR, ())},
+        existing_flavors=flavor_labels(facts.objects.get(RESOURCE_FLAVOR, ())),
         gpu_taint=config.default_gpu_taint_key if config.add_taints_to_gpu_nodes else "",
         topology=default_topology(
             config.default_topology_name,

@@ -83,35 +83,67 @@ class _Planner:
                 continue
             if live.deleting or (live.is_owned and self.is_refused(item, live)):
                 found[identity] = live
+        self.held = {identity for identity, live in found.items() if self._is_held(live)}
+        found = {identity: live for identity, live in found.items() if identity not in self.held}
         gone = {live.name for live in found.values() if live.kind == TOPOLOGY}
         for identity in self.desired:
             live = self.live_objects.get(identity)
             if live is not None and live.is_owned and live.normal_spec.get("topologyName") in gone:
                 found[identity] = live
-        self.held = {identity for identity, live in found.items() if self._held_by_others(live)}
-        return {identity: live for identity, live in found.items() if identity not in self.held}
+        return found
 
-    def _held_by_others(self, live: LiveObject) -> bool:
-        """Whether a queue that Kaiwo does not change lists a flavor that has to be replaced."""
-        if live.kind != RESOURCE_FLAVOR:
-            return False
-        draining = sorted(queue.name for queue in self.listing[live.name] if self._drains(queue))
-        others = sorted(
-            queue.name
-            for queue in self.listing[live.name]
-            if queue.identity not in self.desired and not queue.is_owned
-        )
-        for names, next_step in (
-            (others, "the queue is not Kaiwo's, remove the flavor from it"),
-            (draining, "the queue is draining, list it again or delete its workloads"),
-        ):
+    def _is_held(self, live: LiveObject) -> bool:
+        """Whether something that Kaiwo does not change uses a flavor or topology that has to be replaced.
+
+        It is not begun then: our queues would be on hold until somebody else acts.
+        """
+        if live.kind == RESOURCE_FLAVOR:
+            holders = self._holders_of_flavor(live)
+        else:
+            flavors = sorted(self._flavors_of_topology(live.name), key=lambda flavor: flavor.name)
+            holders = [text for flavor in flavors for text in self._holders_of_topology(flavor)]
+        for text in holders:
+            in_use = "FlavorInUse" if live.kind == RESOURCE_FLAVOR else "TopologyInUse"
+            self._report(live, in_use, f"{live.kind.kind} {live.name} cannot be replaced while {text}")
+        return bool(holders)
+
+    def _holders_of_topology(self, flavor: LiveObject) -> list[str]:
+        """Why a flavor that uses a topology cannot be deleted, with the next step."""
+        if not flavor.is_owned:
+            return [f"ResourceFlavor {flavor.name} uses it; the flavor is not Kaiwo's, delete it"]
+        uses = f"ResourceFlavor {flavor.name} uses it and"
+        return [f"{uses} {text}" for text in self._holders_of_flavor(flavor)]
+
+    def _holders_of_flavor(self, live: LiveObject) -> list[str]:
+        """The queues that keep listing a flavor whatever Kaiwo does, with the next step."""
+        queues = sorted(self.listing[live.name], key=lambda queue: queue.name)
+        listed = live.identity in self.desired
+        stays = "its nodes are away, or its entry cannot be used"
+        if live.identity not in self.unusable:
+            stays = "the flavor is not listed any more, remove it from the queue"
+        reasons: Mapping[str, Callable[[LiveObject], bool]] = {
+            "the queue is not Kaiwo's, remove the flavor from it": lambda queue: (
+                queue.identity not in self.desired and not queue.is_owned
+            ),
+            "the queue is draining, list it again or delete its workloads": self._drains,
+            "its entry cannot be used, correct it": lambda queue: queue.identity in self.unusable,
+            stays: lambda queue: (
+                not listed and queue.identity in self.desired and self._keeps(queue, live.name)
+            ),
+        }
+        found = []
+        for next_step, applies in reasons.items():
+            names = [queue.name for queue in queues if applies(queue)]
             if names:
-                text = (
-                    f"ResourceFlavor {live.name} cannot be replaced while ClusterQueue {', '.join(names)} "
-                    f"lists it; {next_step}"
-                )
-                self._report(live, "FlavorInUse", text)
-        return bool(others or draining)
+                found.append(f"ClusterQueue {', '.join(names)} lists it; {next_step}")
+        return found
+
+    def _flavors_of_topology(self, name: str) -> list[LiveObject]:
+        return [
+            item
+            for item in self.live_objects.values()
+            if item.kind == RESOURCE_FLAVOR and item.normal_spec.get("topologyName") == name
+        ]
 
     def _drains(self, live: LiveObject) -> bool:
         """Whether a queue is not listed and stays because workloads use it."""
@@ -170,11 +202,7 @@ class _Planner:
     def _serves_draining(self, live: LiveObject) -> bool:
         """Whether a queue that is draining lists a flavor, or one of the flavors of a topology."""
         if live.kind == TOPOLOGY:
-            flavors = (item for item in self.live_objects.values() if item.kind == RESOURCE_FLAVOR)
-            return any(
-                item.normal_spec.get("topologyName") == live.name and self._serves_draining(item)
-                for item in flavors
-            )
+            return any(map(self._serves_draining, self._flavors_of_topology(live.name)))
         return live.kind == RESOURCE_FLAVOR and any(self._drains(queue) for queue in self.listing[live.name])
 
     def _hold(self, live: LiveObject) -> None:
@@ -215,11 +243,7 @@ class _Planner:
         if live.kind == RESOURCE_FLAVOR:
             users = [queue.name for queue in self.listing[live.name]]
         else:
-            users = [
-                item.name
-                for item in self.live_objects.values()
-                if item.kind == RESOURCE_FLAVOR and item.normal_spec.get("topologyName") == live.name
-            ]
+            users = [item.name for item in self._flavors_of_topology(live.name)]
         if not users and not live.deleting:
             self.actions.append(DeleteObject(live, _RECREATED, recreated=True))
         self._touch(live)

@@ -57,6 +57,16 @@ def test_both_generations_mean_the_same(old: Object, new: Object) -> None:
 
 
 @pytest.mark.parametrize(
+    "more", [{"admissionChecks": "x"}, {"admissionChecks": ["x"], "admissionChecksStrategy": {"a": []}}]
+)
+def test_admission_checks_that_cannot_be_converted_stay(more: Object) -> None:
+    """The API server refuses them by name; a queue without its checks would admit what it must not."""
+    for version in ("v1beta1", "v1beta2"):
+        converted = from_v1beta2(CLUSTER_QUEUE, to_v1beta2(CLUSTER_QUEUE, more), version)
+        assert converted["admissionChecks"] == more["admissionChecks"]
+
+
+@pytest.mark.parametrize(
     ("one", "other"),
     [
         ({"cohort": "a"}, {"cohortName": "b"}),

@@ -73,7 +73,7 @@ def test_without_nodes_the_live_topology_stays() -> None:
 
 def test_discovered_flavors_refer_to_the_topology(wants: Wants) -> None:
     """Without the worker label; flavors with labels of their own stay as they are listed."""
-    pool = QuotaPool(POOL, "mi300x", (8, 14, 57), ("a",), {})
+    pool = QuotaPool(POOL, POOL, "mi300x", (8, 14, 57), ("a",), {})
     around = {"pools": [pool], "nodes": [node("a")], "topology": DefaultTopology("t", (RACK, HOST))}
     topology, flavor = wants({}, **around).objects
     assert (topology.kind, topology.name) == (kinds.TOPOLOGY, "t")

@@ -8,7 +8,9 @@ import pytest
 from kaiwo.testing import node
 from kaiwo_kueue.defaults import computed_lists, default_spec, flavors, follow_pools, updated_spec
 from kaiwo_kueue.kinds import RESOURCE_FLAVOR
+from kaiwo_kueue.objects import ConfigOwner
 from kaiwo_kueue.pools import labelled_node, quota_pools
+from kaiwo_kueue.sync import plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,10 +18,11 @@ if TYPE_CHECKING:
     from kaiwo.engine.resource import Object
     from kaiwo.plugin.vendors import GpuVendor
     from kaiwo_kueue.desired import DesiredObjects
-    from kaiwo_kueue.objects import DesiredObject
+    from kaiwo_kueue.objects import DesiredObject, LiveObject
 
     Wants = Callable[..., DesiredObjects]
 
+MINE_CLASS: Object = {"name": "high", "value": 1}
 MINE: Object = {"name": "mine", "spec": {"cohort": "c"}}
 
 
@@ -45,6 +48,38 @@ def cluster() -> list[Object]:
         node("amd-1", gpus={"amd.com/gpu": 8}, labels=labels),
         node("amd-2", gpus={"amd.com/gpu": 8}, labels=labels),
     ]
+
+
+@pytest.mark.parametrize(
+    "label",
+    ["Gold_Nodes", "a..b", "a_b", "G" + "_" * 61 + "G", "-".join("Ab" * 20)],
+    ids=lambda text: text[:10],
+)
+def test_a_pool_by_hand_may_have_a_label_that_no_object_may_be_named(
+    wants: Wants, vendors: tuple[GpuVendor, ...], label: str
+) -> None:
+    """Its flavor gets a legal name of its own and selects the label: one such node stops no queue."""
+    members = [
+        node("cpu-1", labels={"kaiwo/nodepool": CPU_POOL}),
+        node("amd-1", gpus={"amd.com/gpu": 8}, labels={"kaiwo/nodepool": label, "kaiwo/gpu-model": "mi300x"}),
+        node("amd-2", labels={"kaiwo/nodepool": label.lower() + "1"}),
+    ]
+    nodes = [labelled_node(item, vendors) for item in members]
+    found = quota_pools(nodes)
+    spec = default_spec(found, "kaiwo", "kaiwo")
+    result = wants(spec, pools=found, nodes=nodes, gpu_taint="gpu")
+    assert not result.problems
+    pool = next(pool for pool in found if pool.label == label)
+    assert len(pool.name) <= 63
+    assert len({each.name for each in found}) == 3
+    flavor = flavor_of(result, pool.name).spec
+    assert flavor["nodeLabels"] == {
+        "kaiwo/nodepool": label, "kaiwo/gpu-model": "mi300x", "kaiwo/worker": "true",
+    }  # fmt: skip
+    assert flavor["nodeTaints"]
+    followed = follow_pools(spec, found, "kaiwo", "kaiwo")
+    assert followed["clusterQueues"] == spec["clusterQueues"]
+    assert follow_pools(followed, found, "kaiwo", "kaiwo") == followed
 
 
 def test_the_default_configuration_is_made_from_the_nodes(
@@ -118,6 +153,35 @@ def test_a_default_made_before_any_node_gets_its_quotas_with_the_first(
         assert updated_spec(theirs, found[:1], "kaiwo", "kaiwo", dynamically=False) == theirs
 
 
+@pytest.mark.parametrize("names", [("kaiwo", "team"), ("main", "kaiwo"), ("main", "team")])
+def test_a_default_made_before_any_node_follows_names_that_changed_meanwhile(
+    cluster: list[Object], vendors: tuple[GpuVendor, ...], names: tuple[str, str]
+) -> None:
+    """KaiwoConfig may come after the operator; the queue of an administrator is not taken for the default."""
+    found = quota_pools([labelled_node(item, vendors) for item in cluster])
+    empty = default_spec((), "kaiwo", "kaiwo")
+    assert updated_spec(empty, found, *names, dynamically=False, ours=True) == default_spec(found, *names)
+    assert updated_spec(empty, found, *names, dynamically=False) == empty
+    made = default_spec(found, "kaiwo", "kaiwo")
+    assert updated_spec(made, found, *names, dynamically=False, ours=True) == made
+    for odd in ({}, {"clusterQueues": []}, {"clusterQueues": [{"name": "kaiwo"}]}, {"clusterQueues": None}):
+        assert updated_spec(odd, found, *names, dynamically=False, ours=True) == odd
+
+
+def test_a_default_that_follows_the_nodes_has_one_queue_whatever_it_was_called(
+    cluster: list[Object], vendors: tuple[GpuVendor, ...]
+) -> None:
+    """A second one over the same nodes would double their quota; pools by hand leave as others do."""
+    for item in cluster[1:]:
+        item["metadata"]["labels"]["kaiwo/nodepool"] = "gold"
+    found = quota_pools([labelled_node(item, vendors) for item in cluster])
+    spec = {**default_spec(found, "kaiwo", "kaiwo"), "workloadPriorityClasses": [MINE_CLASS]}
+    new = updated_spec(spec, found[:1], "main", "team", dynamically=True, ours=True)
+    assert new == {**default_spec(found[:1], "main", "team"), "workloadPriorityClasses": [MINE_CLASS]}
+    theirs = updated_spec(spec, found, "main", "team", dynamically=True)
+    assert [entry["name"] for entry in theirs["clusterQueues"]] == ["main", "kaiwo"]
+
+
 def test_discovered_flavors_stand_in_for_an_empty_list(
     wants: Wants, cluster: list[Object], vendors: tuple[GpuVendor, ...]
 ) -> None:
@@ -126,6 +190,57 @@ def test_discovered_flavors_stand_in_for_an_empty_list(
     asked = wants({"clusterQueues": default_spec(found, "q", "c")["clusterQueues"]}, pools=found)
     assert not asked.problems
     assert flavor_of(asked, AMD_POOL).name == AMD_POOL
+
+
+@pytest.mark.parametrize(
+    "away", ["cordoned", "removed", "all removed", "pool by hand cordoned", "pool by hand removed"]
+)
+def test_a_discovered_flavor_stays_while_its_nodes_are_away(
+    wants: Wants,
+    live: Callable[..., LiveObject],
+    cluster: list[Object],
+    vendors: tuple[GpuVendor, ...],
+    away: str,
+) -> None:
+    """A node under maintenance, and a pool that is scaled to zero, leave the status READY."""
+    if "by hand" in away:
+        for item in cluster[1:]:
+            item["metadata"]["labels"]["kaiwo/nodepool"] = "Gold_Nodes"
+    before = [labelled_node(item, vendors) for item in cluster]
+    spec = {"clusterQueues": default_spec(quota_pools(before), "q", "c")["clusterQueues"]}
+    made = wants(spec, pools=quota_pools(before), nodes=before).objects
+    there = [live(item) for item in made]
+    if "removed" in away:
+        after = [] if away == "all removed" else before[:1]
+    else:
+        after = [before[0], *(replace(node, counts=False) for node in before[1:])]
+    asked = wants(
+        spec,
+        pools=quota_pools(after),
+        nodes=after,
+        existing_flavors={
+            item.name: item.spec["nodeLabels"] for item in made if item.kind == RESOURCE_FLAVOR
+        },
+    )
+    assert not [problem for problem in asked.problems if problem.severity != "INFO"]
+    done = plan(asked.objects, there, owner=ConfigOwner(there[0].owner), unusable=asked.unusable)
+    assert (done.actions, done.problems) == ((), ())
+
+
+def test_a_flavor_that_an_administrator_removes_from_the_list_is_not_away(
+    wants: Wants, cluster: list[Object], vendors: tuple[GpuVendor, ...]
+) -> None:
+    """One that was listed, and that a queue still lists, is reported."""
+    nodes = [labelled_node(item, vendors) for item in cluster]
+    group = {
+        "coveredResources": ["cpu"],
+        "flavors": [{"name": "own", "resources": [{"name": "cpu", "nominalQuota": 1}]}],
+    }
+    spec = {"clusterQueues": [{"name": "q", "spec": {"resourceGroups": [group]}}]}
+    asked = wants(
+        spec, pools=quota_pools(nodes), nodes=nodes, existing_flavors={"own": {"kaiwo/nodepool": AMD_POOL}}
+    )
+    assert not asked.unusable
 
 
 def test_the_default_queue_follows_the_nodes_and_nothing_else(

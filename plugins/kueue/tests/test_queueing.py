@@ -119,6 +119,26 @@ def test_why_a_workload_cannot_be_queued(
         assert word in answer.message
 
 
+@pytest.mark.parametrize(
+    ("listed", "words"),
+    [
+        ([{"name": "team"}], "queues for namespace default: team. Use one of them or add it"),
+        ([], "queues for namespace default: none. Add it"),
+    ],
+)
+def test_an_unknown_default_queue_is_not_blamed_on_the_workload(listed: list[Object], words: str) -> None:
+    """The message names the setting that has the name, and offers only what there is."""
+    config = named("kaiwo", spec={"clusterQueues": listed})
+    around = facts(objects={kinds.QUEUE_CONFIG: (config,), kinds.LOCAL_QUEUE: (), kinds.CLUSTER_QUEUE: ()})
+    answer = ask(around)
+    assert isinstance(answer, Blocked)
+    assert answer.message == (
+        "spec.clusterQueue: none is named, and the default queue kaiwo (KaiwoConfig "
+        f"spec.defaultClusterQueueName) is unknown; {words} to KaiwoQueueConfig kaiwo; the workload starts "
+        "by itself then"
+    )
+
+
 def test_a_local_queue_of_somebody_else_is_used_as_it_is() -> None:
     """Also when no ClusterQueue has its name, and when the list of namespaces has others."""
     theirs = (named("own", spec={"clusterQueue": "elsewhere"}), named("team", spec={"clusterQueue": "team"}))
@@ -347,11 +367,21 @@ def test_a_job_that_kueue_ignores_is_reported_after_half_a_minute() -> None:
     assert fresh is not None
     waits = "waits in queue kaiwo"
     assert fresh == Admission("pending", "Queued", waits, fresh.since, 20.0, undecided=True)
-    ignored = admission(child(31), facts())
+    ignored = admission(child(31), facts(objects={NAMESPACE: ({"metadata": {"name": "default"}},)}))
     assert ignored is not None
     assert (ignored.state, ignored.reason) == ("unmanaged", "NotManagedByQueue")
-    assert "default kueue-managed=true" in ignored.message
+    assert "label the namespace default kueue-managed=true" in ignored.message
     assert admission(child(31, queue=""), facts()) is None
+
+
+def test_a_label_that_is_there_is_not_asked_for() -> None:
+    """Kueue does not run, or is minutes behind: deleting the Job, as for a missing label, would not help."""
+    waiting = admission(child(31), facts())
+    assert waiting is not None
+    assert (waiting.state, waiting.reason) == ("unmanaged", "NotManagedByQueue")
+    assert "label the namespace" not in waiting.message
+    assert "delete" not in waiting.message
+    assert "does not run, has not come to this Job yet" in waiting.message
 
 
 def pod(*gates: str, **labels: str) -> Object:

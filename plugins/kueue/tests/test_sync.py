@@ -254,6 +254,54 @@ def test_a_topology_that_cannot_change_takes_its_flavors_along(
     ]
 
 
+@pytest.mark.parametrize(
+    "who", ["their queue", "their flavor", "a broken entry", "a flavor not listed", "away"]
+)
+def test_a_topology_that_others_keep_holds_no_queue(
+    objects: tuple[DesiredObject, ...], live: Live, who: str
+) -> None:
+    """The replacement could not end, so that it is not begun, and the status says what is in the way."""
+    item = by_kind(objects, TOPOLOGY, "t")
+    there = [live(item, applied="old", normal_spec={"levels": []}) if o == item else live(o) for o in objects]
+    refused = {(live(item).uid, item.digest)}
+    queued, flavored = by_kind(objects, CLUSTER_QUEUE, "q"), by_kind(objects, RESOURCE_FLAVOR, "g")
+    wanted, unusable = objects, set()
+    if who == "their queue":
+        there.append(live(replace(queued, name="theirs"), owner="", applied=""))
+    elif who == "their flavor":
+        there.append(live(replace(flavored, name="theirs"), owner="", applied=""))
+    elif who == "a broken entry":
+        other = replace(queued, name="broken")
+        there.append(live(other))
+        unusable = {other.identity}
+    else:
+        wanted = tuple(o for o in objects if o != flavored)
+        unusable = {flavored.identity} if who == "away" else set()
+    done = plan(wanted, there, refused=refused, unusable=unusable)
+    assert done.actions == ()
+    problem = next(problem for problem in done.problems if problem.kind == TOPOLOGY)
+    assert (problem.reason, problem.severity) == ("TopologyInUse", "PENDING")
+    assert problem.message.startswith("Topology t cannot be replaced while ResourceFlavor ")
+    name = {"their queue": "theirs", "their flavor": "theirs", "a broken entry": "broken"}.get(who, "q")
+    assert name in problem.message
+    assert ("its nodes are away" in problem.message) == (who == "away")
+
+
+def test_a_broken_entry_keeps_a_flavor_and_no_other_queue(
+    objects: tuple[DesiredObject, ...], live: Live
+) -> None:
+    """A queue whose entry is wrong stays as it is, with its flavors; the others go on."""
+    flavored, queued = by_kind(objects, RESOURCE_FLAVOR, "g"), by_kind(objects, CLUSTER_QUEUE, "q")
+    broken = replace(queued, name="broken")
+    there = [live(o, applied="old") if o == flavored else live(o) for o in objects]
+    refused = {(live(flavored).uid, flavored.digest)}
+    done = plan(objects, [*there, live(broken)], refused=refused, unusable={broken.identity})
+    assert done.actions == ()
+    (problem,) = done.problems
+    assert (problem.reason, problem.severity) == ("FlavorInUse", "PENDING")
+    assert "ClusterQueue broken lists it; its entry cannot be used" in problem.message
+
+
 def test_what_is_not_ours_and_cannot_change_is_reported(
     objects: tuple[DesiredObject, ...], live: Live
 ) -> None:
@@ -387,7 +435,7 @@ def test_a_mistake_in_an_entry_takes_nothing_away_that_works(
             ],
         },
         namespaces={"a", "b"},
-        existing_flavors={"f", "g"},
+        existing_flavors={"f": {}, "g": {}},
     )
     assert {problem.reason for problem in asked.problems} == {"InvalidQuantity", "TooManyNodeLabels"}
     there = [live(item) for item in objects]

@@ -108,18 +108,17 @@ def _labels(
 def _taints(node: PoolNode, key: str) -> tuple[list[Object] | None, str]:
     """The whole new list of taints (None for no change), and the key of the taint that is Kaiwo's."""
     written = str(node.written.get("taint") or "")
-    live = {(name, effect) for name, _, effect in node.taints}
-    is_ours = (written, TAINT_EFFECT) in live
+    is_ours = (written, TAINT_EFFECT) in map(_identity, node.taints)
     if key and is_ours and written == key:
         return None, key
-    kept = [
-        taint for taint in node.taints if not (is_ours and (taint[0], taint[2]) == (written, TAINT_EFFECT))
-    ]
-    add = bool(key) and (key, TAINT_EFFECT) not in {(name, effect) for name, _, effect in kept}
+    kept = [taint for taint in node.taints if not (is_ours and _identity(taint) == (written, TAINT_EFFECT))]
+    add = bool(key) and (key, TAINT_EFFECT) not in map(_identity, kept)
     if not add and len(kept) == len(node.taints):
         return None, ""
-    new = [*kept, (key, TAINT_VALUE, TAINT_EFFECT)] if add else kept
-    taints = [
-        {"key": name, **({"value": value} if value else {}), "effect": effect} for name, value, effect in new
-    ]
-    return taints, key if add else ""
+    ours: list[Object] = [{"key": key, "value": TAINT_VALUE, "effect": TAINT_EFFECT}] if add else []
+    return [*kept, *ours], key if add else ""
+
+
+def _identity(taint: Object) -> tuple[object, object]:
+    """What is unique among the taints of a node."""
+    return taint.get("key"), taint.get("effect")

@@ -89,7 +89,7 @@ class PoolNode:
         pool_by_hand: pool that somebody else set, empty when nobody did.
         schedulable: whether it counts as a member of its pool; a cordoned node does not.
         labels: its labels that may be Kaiwo's, as they are.
-        taints: its taints, as they are: key, value and effect.
+        taints: its taints, as they are.
         written: what Kaiwo is known to have written.
         topology: labels for block and rack, as the administrator's rules give them.
         pending: value of the annotation with the pool that it is going to join, empty without one.
@@ -102,7 +102,7 @@ class PoolNode:
     pool_by_hand: str
     schedulable: bool
     labels: Mapping[str, str]
-    taints: tuple[tuple[str, str, str], ...]
+    taints: tuple[Object, ...]
     written: Object
     topology: Mapping[str, str] = field(default_factory=dict)
     pending: str = ""
@@ -155,7 +155,7 @@ def pool_node(
         pool_by_hand="" if pool == lenient_map(record.get("labels")).get(NODEPOOL) else pool,
         schedulable=not excluded and not is_cordoned(node),
         labels={key: labels[key] for key in LABELS if key in labels},
-        taints=_taints(node),
+        taints=tuple(lenient_maps(lenient_map(node.get("spec")).get("taints"))),
         written=record,
         topology=topology_of(name, labels, topology),
         pending=annotation(node, NODEPOOL_PENDING),
@@ -217,10 +217,3 @@ def pool_of(node: PoolNode, merged: Mapping[str, str]) -> str:
 
 def _order(pool: NodePool) -> tuple[int, int, int, str]:
     return (pool.shape.gpus, pool.shape.cpu, pool.shape.memory, pool.name)
-
-
-def _taints(node: Object) -> tuple[tuple[str, str, str], ...]:
-    return tuple(
-        (str(item.get("key", "")), str(item.get("value") or ""), str(item.get("effect", "")))
-        for item in lenient_maps(lenient_map(node.get("spec")).get("taints"))
-    )

@@ -86,6 +86,21 @@ def test_an_excluded_control_plane_node_gets_no_labels(vendors: Vendors) -> None
     assert node_pools([excluded, cordoned]) == ()
 
 
+@pytest.mark.parametrize(
+    "label",
+    [
+        {"kubernetes.io/os": "windows"},
+        {"type": "virtual-kubelet"},
+        {"eks.amazonaws.com/compute-type": "fargate"},
+    ],
+)
+def test_a_node_that_runs_no_workloads_is_in_no_pool(vendors: Vendors, label: dict[str, str]) -> None:
+    """A queue would admit jobs to its flavor, and their pods would wait there for ever."""
+    other = pool_node(nvidia("w", labels=label), vendors)
+    assert node_patch(other, pool_of(other, {}), "") == {}
+    assert node_pools([other]) == ()
+
+
 def test_a_pool_made_by_hand_is_respected(vendors: Vendors) -> None:
     """An administrator's label names the pool; Kaiwo adds what is missing beside it and never changes it."""
     seen = pool_node(amd(labels={"kaiwo/nodepool": "research"}), vendors)
@@ -141,6 +156,21 @@ def test_labels_and_taint_are_written_once_and_taken_back(vendors: Vendors) -> N
     assert back["metadata"]["labels"] == made["metadata"]["labels"]
     assert back["metadata"]["annotations"] == {}
     assert back["spec"]["taints"] == [{"key": "theirs", "effect": "NoExecute"}]
+
+
+def test_taints_of_others_are_written_back_as_they_are(vendors: Vendors) -> None:
+    """The list of taints is replaced as a whole: the time at which a taint was added stays in it."""
+    theirs = {
+        "key": "node.kubernetes.io/unreachable",
+        "effect": "NoExecute",
+        "timeAdded": "2026-01-01T00:00:00Z",
+    }
+    made = amd()
+    made["spec"]["taints"] = [theirs]
+    seen = pool_node(made, vendors)
+    after = written(made, node_patch(seen, pool_of(seen, {}), "t"))
+    assert after["spec"]["taints"][0] == theirs
+    assert node_patch(pool_node(after, vendors), "", "")["spec"]["taints"] == [theirs]
 
 
 def test_what_somebody_else_wrote_is_not_taken_over(vendors: Vendors) -> None:

@@ -164,6 +164,57 @@ async def test_a_node_keeps_its_pool_when_its_memory_changes(
         await resize("1Ti")
 
 
+async def test_a_pool_by_hand_may_have_any_label(
+    operator: Start, admin: Any, client: Client, lab: Any
+) -> None:
+    """A value that no object can be named stops no queue; its nodes are used, and away for a while."""
+    label = {"metadata": {"labels": {"kaiwo/nodepool": "Gold_Nodes"}}}
+    for name in ("amd-1", "amd-2"):
+        await client.merge_patch(NODE, None, name, label)
+    try:
+        await admin.set(dynamicallyUpdateDefaultClusterQueue=True)
+        await operator()
+        await admin.status("READY")
+        config = await client.get(QUEUE_CONFIG, None, "kaiwo")
+        (flavor,) = [
+            entry["name"]
+            for entry in config["spec"]["resourceFlavors"]
+            if entry["nodeLabels"] == {"kaiwo/nodepool": "Gold_Nodes"}
+        ]
+        live = await client.get(RESOURCE_FLAVOR, None, flavor)
+        assert live["spec"]["nodeLabels"]["kaiwo/gpu-model"] == "mi300x"
+        await lab.submit("runs", gpus=8)
+        await lab.reaches("runs", "COMPLETE")
+        assert (await client.get(NODE, None, "amd-1"))["metadata"]["labels"]["kaiwo/nodepool"] == "Gold_Nodes"
+    finally:
+        for name in ("amd-1", "amd-2"):
+            await client.merge_patch(NODE, None, name, {"metadata": {"labels": {"kaiwo/nodepool": None}}})
+
+
+async def test_a_flavor_whose_nodes_are_cordoned_stays_with_its_queue(
+    operator: Start, admin: Any, client: Client, quota: Callable[..., Object]
+) -> None:
+    """Maintenance of a pool leaves a list that names its flavor READY, and needs no change of it."""
+    await operator()
+    await admin.status("READY")
+    pool = (await client.get(NODE, None, "amd-1"))["metadata"]["labels"]["kaiwo/nodepool"]
+    spec = {"clusterQueues": [{"name": "q", "spec": quota(pool)}], "resourceFlavors": None}
+    config = await client.merge_patch(QUEUE_CONFIG, None, "kaiwo", {"spec": spec}, field_manager="admin")
+    await admin.status("READY", generation=config["metadata"]["generation"])
+    uid = (await client.get(RESOURCE_FLAVOR, None, pool))["metadata"]["uid"]
+    try:
+        for name in ("amd-1", "amd-2"):
+            await admin.cordon(name)
+        own = lambda obj: pool not in str((obj or {}).get("status", {}).get("computed"))  # noqa: E731
+        await admin.sees(QUEUE_CONFIG, "kaiwo", own)
+        status = await admin.status("READY")
+        assert admin.condition_of(status, "ResourceFlavorsSynced")["status"] == "True"
+    finally:
+        for name in ("amd-1", "amd-2"):
+            await admin.cordon(name, cordoned=False)
+    assert (await client.get(RESOURCE_FLAVOR, None, pool))["metadata"]["uid"] == uid
+
+
 async def test_gpus_and_quota_that_do_not_meet_are_reported(
     operator: Start, admin: Any, quota: Callable[..., Object]
 ) -> None:

@@ -74,3 +74,35 @@ async def test_a_topology_is_kept_for_the_discovered_flavors(
     await admin.status("READY")
     flavors = [flavor async for flavor in client.list(RESOURCE_FLAVOR)]
     assert not any(flavor["spec"].get("topologyName") for flavor in flavors)
+
+
+async def test_a_queue_of_somebody_else_keeps_the_topology_and_holds_no_other_queue(
+    operator: Start, admin: Any, client: Client, lab: Any, quota: Callable[..., Object]
+) -> None:
+    """The nodes' new level comes when that queue drops the flavor; until then the default queue is open."""
+    await admin.set(defaultTopologyName="halls")
+    await operator()
+    await admin.sees(TOPOLOGY, "halls", levels(HOST))
+    await admin.status("READY")
+    flavor = next(iter([obj["metadata"]["name"] async for obj in client.list(RESOURCE_FLAVOR)]))
+    theirs = {
+        "apiVersion": CLUSTER_QUEUE.api_version,
+        "kind": CLUSTER_QUEUE.kind,
+        "metadata": {"name": "theirs"},
+        "spec": quota(flavor),
+    }
+    await client.create(CLUSTER_QUEUE, theirs)
+
+    await admin.set(defaultTopologyName="halls", plugins={"node_pools": {"topologyRules": RULES}})
+    status = await admin.status("PENDING", "TopologyInUse")
+    found = admin.condition_of(status, "TopologiesSynced")
+    assert (found["status"], found["reason"]) == ("False", "TopologyInUse")
+    assert f"ResourceFlavor {flavor} uses it and ClusterQueue theirs lists it" in found["message"]
+    queue = await client.get(CLUSTER_QUEUE, None, "kaiwo")
+    assert queue["spec"].get("stopPolicy", "None") == "None"
+    await lab.submit("runs")
+    await lab.reaches("runs", "COMPLETE")
+
+    await client.delete(CLUSTER_QUEUE, None, "theirs")
+    await admin.sees(TOPOLOGY, "halls", levels(RACK, HOST))
+    await admin.status("READY")

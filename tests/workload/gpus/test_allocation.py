@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -157,6 +158,21 @@ def test_ray_keeps_the_replicas_a_user_gave() -> None:
     refused(spread(asked(gpus=9, replicas=2)), "IndivisibleGPUs")
 
 
+def test_gpus_of_other_containers_of_a_template_need_room_too() -> None:
+    """The primary container gets the workload's GPUs, and the others keep theirs."""
+    limits = {"resources": {"limits": {"amd.com/gpu": 1}}}
+    template = {"spec": {"containers": [{"name": "c", **limits}, {"name": "s", **limits}]}}
+    assert shape(one_pod(asked(gpus=7), template)) == (1, 7, 1)
+    message = refused(one_pod(asked(gpus=8), template), "GPUsExceedNode")
+    assert "asked for 9 amd GPUs in one pod" in message
+    assert "nearest" not in message
+    refused(even(asked(gpus=16, replicas=2), template), "GPUsExceedNode")
+    assert shape(even(asked(gpus=14, replicas=2), template)) == (2, 7, 2)
+    # An init container has ended when the others start.
+    before = {"spec": {"containers": [{"name": "c"}], "initContainers": [{"name": "i", **limits}]}}
+    assert shape(one_pod(asked(gpus=8), before)) == (1, 8, 1)
+
+
 def test_several_hosts_of_a_replica_multiply_the_need() -> None:
     """A worker group of two hosts per replica needs twice the pods."""
     assert shape(spread(asked(gpus=8), hosts=2)) == (1, 8, 2)
@@ -167,6 +183,8 @@ def test_several_hosts_of_a_replica_multiply_the_need() -> None:
         spread(asked(nodes(8, 8, 8), gpusPerReplica=8, replicas=2), hosts=2), "InsufficientGPUs"
     )
     assert message.endswith("nearest that fits: 2 pods of 8 or 4 pods of 4")
+    message = refused(spread(asked(gpus=8), hosts=3), "InsufficientGPUs")
+    assert "asked for 8 amd GPUs for each of 3 sets of workers, which makes 24; " in message
 
 
 def wanting(gpus: int, key: str = "amd.com/gpu") -> dict[str, Any]:
@@ -264,6 +282,19 @@ def test_without_usable_gpus_the_job_waits_for_a_node(facts: tuple[NodeFact, ...
     assert "when such a node joins" in refused(one_pod(asked(facts, gpus=1)), "NoGPUs")
 
 
+def test_the_label_of_a_node_is_its_model() -> None:
+    """Pods select nodes by it: one that an administrator wrote counts where the vendor's labels say else."""
+    unknown, labelled = nodes(8, 4, model="unknown")
+    facts = (unknown, replace(labelled, model_label="mi300x"))
+    assert shape(one_pod(asked(facts, gpus=4, gpuModels=["mi300x"]))) == (1, 4, 1)
+    refused(one_pod(asked(facts, gpus=8, gpuModels=["mi300x"])), "GPUsExceedNode")
+    (other,) = nodes(8, model="mi250")
+    message = refused(
+        one_pod(asked((replace(other, model_label="gold"),), gpus=4, gpuModels=["mi250"])), "NoGPUs"
+    )
+    assert "usable nodes have gold" in message
+
+
 def test_models_limit_the_nodes() -> None:
     """Only nodes of the wanted models count, in any case of letters, and the others are named."""
     facts = nodes(8, model="mi300x") + nodes(4, model="mi250")
@@ -327,7 +358,7 @@ def container(**amounts: str) -> dict[str, Any]:
 
 
 def test_gpus_of_an_embedded_template_count() -> None:
-    """Containers add up, init containers run before them, nonsense counts as nothing."""
+    """Containers and sidecars add up, init containers run before them, nonsense counts as nothing."""
     template = {
         "spec": {
             "containers": [container(amd="2"), container(amd="1")],
@@ -335,6 +366,9 @@ def test_gpus_of_an_embedded_template_count() -> None:
         }
     }
     assert template_gpus(template, (AMD, NVIDIA)) == ("amd", "amd.com/gpu", 3)
+    sidecar = {**container(amd="2"), "restartPolicy": "Always"}
+    beside = {"spec": {"containers": [container(amd="1")], "initContainers": [sidecar]}}
+    assert template_gpus(beside, (AMD, NVIDIA)) == ("amd", "amd.com/gpu", 3)
     slice_ = {"spec": {"containers": [{"resources": {"limits": {"nvidia.com/mig-1g.10gb": 2}}}]}}
     assert template_gpus(slice_, (AMD, NVIDIA)) == ("nvidia", "nvidia.com/mig-1g.10gb", 2)
     for odd in (

@@ -25,7 +25,14 @@ ACME = GpuVendor("acme", ("acme.com/gpu",), two_gpus)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "usable"), [({}, True), ({"ready": False}, False), ({"cordoned": True}, False)]
+    ("arguments", "usable"),
+    [
+        ({}, True),
+        ({"ready": False}, False),
+        ({"cordoned": True}, False),
+        ({"labels": {"kubernetes.io/os": "linux"}}, True),
+        ({"labels": {"kubernetes.io/os": "windows"}}, False),
+    ],
 )
 def test_only_ready_and_uncordoned_nodes_are_usable(arguments: dict[str, Any], usable: bool) -> None:
     """A node in maintenance is not counted on."""
