@@ -67,7 +67,7 @@ _WORKLOAD_COLUMNS = (
     _column("Status", ".status.status"),
     _column("Reason", ".status.reason"),
     _column("GPUs", ".status.allocation.gpus", "integer"),
-    _column("Queue", ".spec.clusterQueue"),
+    _column("Queue", ".status.allocation.queue"),
     _column("User", ".spec.user", wide=True),
     _column("Start", ".status.startTime", "date"),
 )

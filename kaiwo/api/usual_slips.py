@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from kaiwo.api.errors import Problem, join_path
+from kaiwo.api.kubelet_expansion import halved_dollars
 from kaiwo.api.shell_syntax import almost_shebang, bash_syntax
 from kaiwo.engine.quantity import NANO, InvalidQuantity, parse_quantity
 
@@ -39,6 +40,10 @@ def usual_slips(spec: Mapping[str, Any], *, on_ray: bool) -> Iterator[Problem]:
 def _entrypoint(text: object, *, on_ray: bool) -> Iterator[Problem]:
     if not isinstance(text, str) or not text.strip():
         return
+    if line := halved_dollars(text.strip()):
+        yield Problem(
+            "spec.entrypoint", f"line {line} has $$; Kubernetes makes $ of it in commands", "write $$$$"
+        )
     if not on_ray and (wrong := almost_shebang(text)):
         yield Problem("spec.entrypoint", wrong)
         return

@@ -19,12 +19,14 @@ from kaiwo.api.validation_errors import explain
 from kaiwo.engine.field_paths import parse_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pydantic import BaseModel
 
     from kaiwo.api.base_model import Model
     from kaiwo.api.plugin_fields import Field
+
+_OTHER_KIND: Final[Mapping[Kind, Kind]] = {"KaiwoJob": "KaiwoService", "KaiwoService": "KaiwoJob"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +117,17 @@ class Validator:
         if problem.message != UNKNOWN_FIELD:
             return problem
         path = parse_path(problem.path)
-        hint = self._elsewhere(kind, problem.path) or (field_hint(model, path) if path else "")
+        hint = self._elsewhere(kind, problem.path)
+        if path and not hint:
+            hint = self._other_kind(kind, path) or field_hint(model, path)
         return replace(problem, hint=hint) if hint else problem
+
+    def _other_kind(self, kind: Kind, path: Sequence[str | int]) -> str:
+        """That the other kind of workload has a field directly below spec; empty when it does not."""
+        other = _OTHER_KIND.get(kind)
+        if other is None or len(path) != 2 or path[1] not in known_fields(self.model(other), path[:1]):  # noqa: PLR2004
+            return ""
+        return f"{other} has this field, {kind} does not"
 
     def _warned(self, kind: Kind, spec: Mapping[str, Any]) -> Iterator[Problem]:
         """Warnings about valid values from the plugins that declare the fields."""

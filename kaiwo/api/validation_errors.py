@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sized
 from typing import TYPE_CHECKING, Any
 
 from kaiwo.api.errors import (
@@ -18,7 +19,7 @@ from kaiwo.api.scalars import PATTERN_WORDS
 from kaiwo.api.suggestion import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from pydantic import ValidationError
     from pydantic_core import ErrorDetails
@@ -43,7 +44,7 @@ def explain(
             field is answered with the nearest known one.
     """
     problems: dict[str, Problem] = {}
-    for detail in error.errors(include_url=False):
+    for detail in _causes(error):
         if len(problems) == MOST_PROBLEMS:
             break
         location = tuple(detail["loc"])
@@ -53,6 +54,17 @@ def explain(
         path = join_path((*prefix, *(part for part in location if part != "[key]")))
         problems.setdefault(path, _problem(path, detail, location, known))
     return list(problems.values())
+
+
+def _causes(error: ValidationError) -> Iterator[ErrorDetails]:
+    """The errors of a model that do not follow from others.
+
+    Pydantic counts only the valid items of a list, so that one invalid item makes a list of one too short.
+    """
+    for detail in error.errors(include_url=False):
+        counted = detail["type"] == "too_short" and isinstance(detail["input"], Sized)
+        if not counted or len(detail["input"]) < detail["ctx"]["min_length"]:
+            yield detail
 
 
 def _problem(

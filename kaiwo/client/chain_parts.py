@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ from kaiwo.plugin.allow_list import allows_distribution
 from kaiwo.plugin.diagnosis import ChainPart
 from kaiwo.plugin.entry_points import installed_entries, mentions
 from kaiwo.plugin.selection import PluginSelection
+from kaiwo.plugin.targets import imported
 from kaiwo.workload.json_access import lenient_map
 
 if TYPE_CHECKING:
@@ -55,9 +55,8 @@ def installed_parts() -> ChainParts:
     for entry in sorted(installed_entries(GROUP)):
         if allowed is not None and not allows_distribution(entry.distribution, entry.version, allowed):
             continue
-        module, _, attribute = entry.value.partition(":")
         try:
-            part = getattr(importlib.import_module(module), attribute)
+            part = imported(entry.value)
         except Exception:  # noqa: BLE001, S112 (a plugin that is broken explains nothing)
             continue
         if isinstance(part, ChainPart):

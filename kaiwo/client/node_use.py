@@ -141,6 +141,8 @@ def _node(
     used = use.get(fact.name, _Use({}, {}))
     state, reason = _state(node)
     labels = labels_of(node)
+    # Workloads name models by the label. Of two vendors on one node it is the model of one.
+    labelled = fact.model_label if len({gpu.vendor for gpu in fact.gpus}) == 1 else ""
     gpus = []
     for gpu in fact.gpus:
         amount = used.total.get(gpu.gpus.resource_key)
@@ -149,7 +151,7 @@ def _node(
         gpus.append(
             NodeGpuUse(
                 vendor=gpu.vendor,
-                model=gpu.gpus.model,
+                model=labelled or gpu.gpus.model,
                 resource=gpu.gpus.resource_key,
                 allocatable=gpu.gpus.count,
                 used=taken,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from kaiwo.api.kubelet_expansion import literal
 from kaiwo.api.name_rules import rule_for
 from kaiwo.client.errors import InvalidArgument
 from kaiwo.client.kinds import GROUP, VERSION
@@ -205,13 +206,13 @@ def build(
         "gpuVendor": request.vendor or None,
         "image": request.image or None,
         "ray": request.ray or None,
-        "env": [*({"name": key, "value": value} for key, value in variables.items()), *env],
+        "env": [*({"name": key, "value": literal(value)} for key, value in variables.items()), *env],
         "secretVolumes": volumes or None,
         "storage": _storage(request),
         # On its way to a Ray head a command is read by two shells and quoted as on Windows in between.
         "entrypoint": f"sh {ARCHIVE_FOLDER}/{SCRIPT_KEY}"
         if request.ray
-        else script(request, unpacks=bool(config_map) and unpacks, idle=idle),
+        else literal(script(request, unpacks=bool(config_map) and unpacks, idle=idle)),
     }
     if request.ray or request.service:
         spec["replicas"] = request.replicas

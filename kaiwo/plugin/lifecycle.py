@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 class Lifecycle(Declaration):
     """Start and stop of the operator.
 
+    A function that takes more than thirty seconds is cancelled, and one that keeps the event loop for longer
+    than the setting ``pluginTimeLimit`` is interrupted. Work that blocks belongs into ``asyncio.to_thread``.
+
     Attributes:
         name: short name for logs.
         start: ``module:async_function`` called once KaiwoConfig was read, before controllers start, with the
@@ -64,7 +67,9 @@ class Transition:
 
 @dataclass(frozen=True, slots=True)
 class TransitionListener(Declaration):
-    """A function that is called after each transition. It runs beside reconciliation and cannot delay it.
+    """A function that is called after each transition, beside reconciliation.
+
+    It has the same time limits as the functions of a :class:`Lifecycle`.
 
     Attributes:
         name: short name for logs.

@@ -118,6 +118,32 @@ def load(
     return plugins
 
 
+def unload(plugins: Plugins, name: str, invalid: InvalidPlugin, selection: PluginSelection) -> Plugins:
+    """The plugins without one that turned out to be broken after it was loaded.
+
+    Args:
+        plugins: with it.
+        name: of it.
+        invalid: message and reason of its state.
+        selection: what was to be loaded.
+
+    Raises:
+        RequiredPluginError: it is required.
+    """
+    loaded = tuple(plugin for plugin in plugins.loaded if plugin.name != name)
+    states = tuple(
+        replace(state, state="broken", message=_short(str(invalid)), reason=invalid.reason)
+        if (state.name, state.state) == (name, "loaded")
+        else state
+        for state in plugins.states
+    )
+    fields = absent_fields([field for plugin in loaded for field in plugin.fields()], states)
+    rest = Plugins(loaded=loaded, states=states, absent_fields=fields)
+    if missing := _missing(selection, states):
+        raise RequiredPluginError(missing, rest)
+    return rest
+
+
 def load_modules(modules: Sequence[tuple[Candidate, ModuleType]]) -> Plugins:
     """Load modules that are given instead of installed, by the same rules, without discovery."""
     by_candidate = dict(modules)

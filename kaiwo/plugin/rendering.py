@@ -20,12 +20,14 @@ if TYPE_CHECKING:
     from kaiwo.plugin.vendors import GpuVendor
 
 
-TEMPLATE_VERSION = 3
+TEMPLATE_VERSION = 4
 """Version of the generated templates, raised when they change; an existing child keeps that of its creation.
 
 Since version 2, generated pods meet the Pod Security Standard ``restricted``, and a Deployment selects its
 pods by the label of the run. Since version 3, the last lines of the log of a container that failed are its
-termination message."""
+termination message. Since version 4, a Deployment selects its pods by the label ``app`` as well, a
+script whose last line ends with a backslash loses this backslash, and containers get no default for what
+their pod has as a whole."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Whether what a declaration names as ``module:name`` exists, found without importing the module.
+"""What a declaration names as ``module:name``: its import, and whether it exists, found without importing it.
 
 A listener, a command or a controller is imported when it is first needed. A misspelt one would otherwise be
 noticed only then.
@@ -6,15 +6,26 @@ noticed only then.
 
 from __future__ import annotations
 
+import importlib
 import sys
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import ast
     from collections.abc import Iterable, Iterator
     from importlib.machinery import ModuleSpec
+
+
+def imported(target: str) -> Any:
+    """Import what ``module:name`` names.
+
+    Raises:
+        Exception: whatever the module raises; AttributeError where it has no such name.
+    """
+    module, _, name = target.partition(":")
+    return getattr(importlib.import_module(module), name)
 
 
 def missing(target: str) -> str:

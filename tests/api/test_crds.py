@@ -105,6 +105,8 @@ def test_kubectl_sees_what_is_documented() -> None:
         "Age",
     ]
     assert [column["name"] for column in columns if column.get("priority")] == ["User"]
+    (queue,) = (column["jsonPath"] for column in columns if column["name"] == "Queue")
+    assert queue == ".status.allocation.queue", "most workloads name no queue and are in the default one"
     services = version("KaiwoService", crds)["additionalPrinterColumns"]
     assert "Completion" not in [column["name"] for column in services]
     assert version("KaiwoJob", crds)["subresources"] == {"status": {}}

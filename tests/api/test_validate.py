@@ -60,6 +60,14 @@ DOWNLOAD = {"acme": [{"url": "acme://x"}]}
 
 WRONG: list[tuple[dict[str, Any], str]] = [
     (obj(gpu=1), 'spec.gpu: unknown field (did you mean "gpus"?)'),
+    (
+        obj(serveConfigV2="applications: []"),
+        "spec.serveConfigV2: unknown field (KaiwoService has this field, KaiwoJob does not)",
+    ),
+    (
+        obj("KaiwoService", rayJob={}),
+        "spec.rayJob: unknown field (KaiwoJob has this field, KaiwoService does not)",
+    ),
     (obj(GPUS=1), 'spec.GPUS: unknown field (did you mean "gpus"?)'),
     (obj(gpu_vendor="amd"), 'spec.gpu_vendor: unknown field (did you mean "gpuVendor"?)'),
     (obj(gpus="4"), 'spec.gpus: expected a whole number, got the string "4" (for example 8)'),

@@ -57,6 +57,13 @@ def test_every_argument_arrives_as_it_was_written(arguments: list[str]) -> None:
     assert answer.stdout.decode().split("\0") == arguments
 
 
+def test_what_a_kubelet_would_replace_is_quoted() -> None:
+    """It reads dollars in commands and variables before any shell does."""
+    spec = built(request("bash", "-c", "kill -- -$$; echo $(NUM_GPUS) $HOME", env={"A": "x$$y"}))["spec"]
+    assert spec["entrypoint"] == "exec bash -c 'kill -- -$$$$; echo $$(NUM_GPUS) $HOME'"
+    assert spec["env"][1] == {"name": "A", "value": "x$$$$y"}
+
+
 def test_one_text_with_blanks_is_a_shell_command() -> None:
     """As people quote pipelines for other tools."""
     assert entrypoint(request("cat a | sort > b")) == "cat a | sort > b"

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from kaiwo.plugin.backend_base import BackendBase
 from kaiwo.plugin.kit import allocation
 from kaiwo.plugin.kit.errors import SpecError
-from kaiwo.plugin.kit.json_access import as_integer, as_map, as_maps, lenient_map, lenient_maps
+from kaiwo.plugin.kit.json_access import as_integer, as_map, as_maps, as_object, lenient_map, lenient_maps
 from kaiwo.plugin.kit.names import MAX_LABEL, name_problem
 from kaiwo_backend_jobset.observe import observe
+from kaiwo_backend_jobset.plugin import JOB_SET
 from kaiwo_backend_jobset.render import BLOCK, render
 
 if TYPE_CHECKING:
@@ -28,8 +29,7 @@ class JobSetBackend(BackendBase):
 
     def validate(self, workload: Workload) -> None:
         """Check the embedded JobSet; every pod's name must fit into a DNS label."""
-        block = as_map(workload.blocks.get(self.block), BLOCK)
-        as_map(block.get("metadata"), f"{BLOCK}.metadata")
+        block = as_object(workload.blocks.get(self.block), BLOCK, JOB_SET)
         spec = as_map(block.get("spec"), f"{BLOCK}.spec")
         as_integer(spec.get("ttlSecondsAfterFinished"), f"{BLOCK}.spec.ttlSecondsAfterFinished")
         for position, job in enumerate(as_maps(spec.get("replicatedJobs"), f"{BLOCK}.spec.replicatedJobs")):

@@ -65,6 +65,7 @@ def test_the_backend_keeps_the_contract() -> None:
     [
         ("text", "train", "spec.jobSet"),
         ({"spec": {"replicatedJobs": {}}}, "train", "spec.jobSet.spec.replicatedJobs"),
+        ({"network": {"enableDNSHostnames": True}}, "train", "spec.jobSet.network"),
         ({"spec": {"replicatedJobs": [{}]}}, "train", "spec.jobSet.spec.replicatedJobs[0].name"),
         (
             {"spec": {"replicatedJobs": [{"name": "a", "replicas": "two"}]}},

@@ -24,7 +24,7 @@ from kaiwo.engine.timestamps import parse_time
 from kaiwo.plugin.observation import Finding, Outcome
 from kaiwo.workload.json_access import lenient_map
 from kaiwo.workload.metadata import controller_of
-from kaiwo.workload.observe import pod_status
+from kaiwo.workload.observe import pod_failure, pod_status
 from kaiwo.workload.observe.crash_loop import works
 from kaiwo.workload.observe.waiting import (
     NOTHING_FOUND,
@@ -86,7 +86,7 @@ def passed(begun: datetime | None, started: datetime | None) -> tuple[str, ...]:
 
 def failure(seen: Observation) -> Finding | None:
     """Why pods of the child failed, those that no longer exist included; None when no pod has a cause."""
-    return pod_status.failure([*seen.pods, *reversed(seen.gone)])
+    return pod_failure.failure([*seen.pods, *reversed(seen.gone)])
 
 
 def owner(pod: Object) -> tuple[str, str] | None:

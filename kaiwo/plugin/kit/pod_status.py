@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 
 from kaiwo.workload.json_access import lenient_map, lenient_text
 from kaiwo.workload.observe.crash_loop import looping, works
+from kaiwo.workload.observe.pod_failure import failure, pod_name
 from kaiwo.workload.observe.pod_status import (
     containers,
     controllers,
     current,
-    failure,
     gated,
     owned,
-    pod_name,
     problem,
     runs,
     since,

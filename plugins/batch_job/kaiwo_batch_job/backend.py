@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from kaiwo.plugin.backend_base import BackendBase
 from kaiwo.plugin.kit import allocation
 from kaiwo.plugin.kit.errors import SpecError
-from kaiwo.plugin.kit.json_access import as_integer, as_map, as_maps, lenient_map
+from kaiwo.plugin.kit.json_access import as_integer, as_map, as_maps, as_object, lenient_map
+from kaiwo.plugin.kit.kinds import JOB
 from kaiwo.plugin.kit.names import MAX_LABEL, name_problem
 from kaiwo_batch_job.observe import observe
 from kaiwo_batch_job.render import BLOCK, job_spec, render
@@ -36,8 +37,7 @@ class BatchJobBackend(BackendBase):
 
     def validate(self, workload: Workload) -> None:
         """Check the embedded Job."""
-        block = as_map(workload.blocks.get(self.block), BLOCK)
-        as_map(block.get("metadata"), f"{BLOCK}.metadata")
+        as_object(workload.blocks.get(self.block), BLOCK, JOB)
         spec = job_spec(workload)
         for name in _INTEGERS:
             as_integer(spec.get(name), f"{BLOCK}.spec.{name}")

@@ -11,6 +11,7 @@ from kaiwo.plugin.kit.observe import NOTHING_FOUND, changed_at, check_pods, miss
 from kaiwo.plugin.kit.pod_status import works
 from kaiwo.plugin.kit.values import parse_time
 from kaiwo.plugin.observation import Finding, Outcome
+from kaiwo_batch_job.added_containers import added_container
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -88,12 +89,14 @@ def _failing(seen: Observation, failing: Object, begun: datetime | None, name: s
 
     The cause is read from the pods that are being deleted: soon they are gone.
     """
-    pods = _own(seen)
+    kept, pods = _kept(seen, begun, name), _own(seen)
+    if failing.get("reason") == _DEADLINE:
+        return kept  # what was killed for a deadline has a code that explains nothing
     going = [pod for pod in pods if lenient_map(pod.get("metadata")).get("deletionTimestamp")]
-    kept = _kept(seen, begun, name)
-    # What was killed for a deadline has a code that explains nothing.
-    cause = None if failing.get("reason") == _DEADLINE else pod_status.failure([*going, *_gone(seen)])
-    return replace(kept, reason=cause.reason, message=cause.message) if cause else kept
+    cause = pod_status.failure([*pods, *_gone(seen)])
+    if cause is None or cause != pod_status.failure([*going, *_gone(seen)]):
+        return kept  # the pod with the cause stays
+    return replace(kept, reason=cause.reason, message=cause.message)
 
 
 def _kept(seen: Observation, begun: datetime | None, name: str) -> Outcome:
@@ -199,6 +202,8 @@ def _active(seen: Observation, pods: list[Object], begun: datetime | None, name:
         message = f"Job {name} runs"
         if finding:
             message = f"{len(running)} of {len(pods)} pods run; {finding.message}"
+        elif held := added_container(seen.child, running, seen.now):
+            message, requeue_after = held.message or message, held.requeue_after
         return Outcome(
             status="RUNNING",
             reason=finding.reason if finding else "Running",

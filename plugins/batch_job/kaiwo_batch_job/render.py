@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kaiwo.plugin.kit.json_access import as_map, without_nulls
+from kaiwo.plugin.kit.json_access import as_map, lenient_map, without_nulls
 from kaiwo.plugin.kit.render import Origins, PodRole, child_metadata, pod_template
 from kaiwo.plugin.rendering import Rendered
 
@@ -21,6 +21,16 @@ TTL_SECONDS = 3600
 """How long a finished Job stays unless the embedded one sets it."""
 
 
+_OF_ONE_JOB = (
+    "batch.kubernetes.io/controller-uid",
+    "batch.kubernetes.io/job-name",
+    "controller-uid",
+    "job-name",
+)
+"""Labels that the API server sets on a Job and its pods. They come along when a live Job is pasted, and it
+refuses a Job with those of another one."""
+
+
 def job_spec(workload: Workload) -> Object:
     """The spec of the embedded Job.
 
@@ -29,6 +39,20 @@ def job_spec(workload: Workload) -> Object:
     """
     block = as_map(workload.blocks.get("job"), BLOCK)
     return as_map(block.get("spec"), f"{BLOCK}.spec")
+
+
+def _template_of_any_job(template: object) -> object:
+    metadata = lenient_map(template).get("metadata")
+    return {**lenient_map(template), "metadata": _of_any_job(metadata)} if metadata else template
+
+
+def _of_any_job(metadata: object) -> object:
+    """Metadata without the labels of the Job that they were copied from."""
+    labels = lenient_map(metadata).get("labels")
+    if not isinstance(labels, dict) or not labels.keys() & set(_OF_ONE_JOB):
+        return metadata
+    kept = {key: value for key, value in labels.items() if key not in _OF_ONE_JOB}
+    return {**lenient_map(metadata), "labels": kept}
 
 
 def _warnings(workload: Workload) -> list[str]:
@@ -58,6 +82,11 @@ def render(inp: RenderInput) -> Rendered:
     block = as_map(inp.workload.blocks.get("job"), BLOCK)
     spec: Object = without_nulls(job_spec(inp.workload))
     warnings = _warnings(inp.workload)
+    if not spec.get("manualSelector"):
+        block = {**block, "metadata": _of_any_job(block.get("metadata"))}
+        spec["template"] = _template_of_any_job(spec.get("template"))
+        if spec.pop("selector", None):
+            warnings.append(f"{BLOCK}.spec.selector is not used: Kubernetes makes it, without manualSelector")
     if spec.get("backoffLimit", BACKOFF_LIMIT) != BACKOFF_LIMIT:
         warnings.append(
             f"{BLOCK}.spec.backoffLimit: {spec['backoffLimit']} is not used, it is {BACKOFF_LIMIT}: "

@@ -208,6 +208,9 @@ def test_gpus_of_an_embedded_template_are_the_workloads() -> None:
         ({"spec": {"template": {"spec": {"containers": {}}}}}, "spec.job.spec.template.spec.containers:"),
         ({"spec": {"completions": "3"}}, "spec.job.spec.completions:"),
         ({"metadata": {"labels": {"a": 1}}}, "spec.job.metadata.labels[a]:"),
+        ({"template": {"spec": {"containers": [{"name": "a"}]}}}, "spec.job.template:"),
+        ({"kind": "Deployment", "spec": {}}, "spec.job.kind:"),
+        ({"apiVersion": "apps/v1", "spec": {}}, "spec.job.apiVersion:"),
     ],
 )
 def test_nonsense_is_reported_by_its_field(block: Any, path: str) -> None:
@@ -215,6 +218,47 @@ def test_nonsense_is_reported_by_its_field(block: Any, path: str) -> None:
     (status,) = decided(job=block).statuses
     assert status["reason"] == "InvalidSpec"
     assert path in status["message"]
+
+
+PASTED = {
+    "metadata": {"labels": {"team": "vision", "batch.kubernetes.io/job-name": "old"}},
+    "spec": {
+        "selector": {"matchLabels": {"batch.kubernetes.io/controller-uid": "u"}},
+        "template": {
+            "metadata": {
+                "labels": {
+                    "team": "vision",
+                    "batch.kubernetes.io/controller-uid": "u",
+                    "controller-uid": "u",
+                    "batch.kubernetes.io/job-name": "old",
+                    "job-name": "old",
+                }
+            },
+            "spec": {"containers": [{"name": "c"}]},
+        },
+    },
+}
+
+
+def test_a_live_job_can_be_pasted() -> None:
+    """Its selector and labels name the Job that it was; with them the API server would take no other."""
+    planned = decided(image="i", job=PASTED)
+    made = planned.rendered[0].child
+    assert "selector" not in made["spec"]
+    for labels in (made["metadata"]["labels"], made["spec"]["template"]["metadata"]["labels"]):
+        assert labels["team"] == "vision"
+        assert not [key for key in labels if "controller-uid" in key or "job-name" in key]
+    assert any("spec.job.spec.selector is not used" in text for text in planned.warnings)
+    assert PASTED["spec"]["selector"], "what was given does not change"
+
+
+def test_a_selector_of_the_users_own_is_kept() -> None:
+    """With manualSelector the labels are the user's to write."""
+    own = {"manualSelector": True, "selector": {"matchLabels": {"job-name": "mine"}}}
+    template = {"metadata": {"labels": {"job-name": "mine"}}, "spec": {"containers": [{"name": "c"}]}}
+    made = decided(image="i", job={"spec": {**own, "template": template}}).rendered[0].child
+    assert made["spec"]["selector"] == own["selector"]
+    assert made["spec"]["template"]["metadata"]["labels"]["job-name"] == "mine"
 
 
 def test_golden_files_are_whole_objects() -> None:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from kaiwo.plugin.backend_base import BackendBase
 from kaiwo.plugin.kit import allocation
-from kaiwo.plugin.kit.json_access import as_integer, as_map, as_maps, lenient_map
+from kaiwo.plugin.kit.json_access import as_integer, as_map, as_maps, as_object, lenient_map
+from kaiwo.plugin.kit.kinds import DEPLOYMENT
 from kaiwo_deployment.observe import observe
 from kaiwo_deployment.render import BLOCK, render
 
@@ -29,8 +30,7 @@ class DeploymentBackend(BackendBase):
 
     def validate(self, workload: Workload) -> None:
         """Check the embedded Deployment."""
-        block = as_map(workload.blocks.get(self.block), BLOCK)
-        as_map(block.get("metadata"), f"{BLOCK}.metadata")
+        block = as_object(workload.blocks.get(self.block), BLOCK, DEPLOYMENT)
         spec = as_map(block.get("spec"), f"{BLOCK}.spec")
         for name in _INTEGERS:
             as_integer(spec.get(name), f"{BLOCK}.spec.{name}")

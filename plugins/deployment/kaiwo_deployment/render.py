@@ -20,7 +20,10 @@ APP = "app"
 """Label of the pods with the workload's name. Pods of others may have the same."""
 
 _SELECTS_RUN_SINCE = 2
-"""The first version of the generated templates whose selector is the label of the run."""
+"""The first version of the generated templates whose selector has the label of the run."""
+
+_SELECTS_BOTH_SINCE = 4
+"""The first version of the generated templates whose selector has both labels."""
 
 
 def render(inp: RenderInput) -> Rendered:
@@ -72,18 +75,20 @@ def _pod_labels(inp: RenderInput) -> dict[str, str]:
     A Deployment keeps its selector, which is immutable. A workload that was never sent to a cluster has no
     uid yet: then its name takes the place.
     """
-    if inp.resolved.template_version < _SELECTS_RUN_SINCE:
-        return {APP: inp.workload.name}
+    version, app = inp.resolved.template_version, {APP: inp.workload.name}
+    if version < _SELECTS_RUN_SINCE:
+        return app
     labels = system_labels(inp.workload)
     key = RUN_ID if RUN_ID in labels else NAME
-    return {key: labels[key]}
+    run = {key: labels[key]}
+    return {**app, **run} if version >= _SELECTS_BOTH_SINCE else run
 
 
 def _selector(spec: Object, inp: RenderInput, origins: Origins) -> list[str]:
     labels = _pod_labels(inp)
     wanted, given = {"matchLabels": labels}, spec.get("selector")
     spec["selector"] = wanted
-    origins.note(f"{BLOCK}.spec.selector", "system", "a label that only pods of the workload have")
+    origins.note(f"{BLOCK}.spec.selector", "system", "labels that only pods of the workload have")
     if not given or given == wanted:
         return []
-    return [f"{BLOCK}.spec.selector is not used: pods are found by label {next(iter(labels))}"]
+    return [f"{BLOCK}.spec.selector is not used: pods are found by {' and '.join(labels)}"]

@@ -119,12 +119,12 @@ def test_a_rollout_on_gpus_needs_no_more_gpus() -> None:
     assert deployment(empty)["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
 
 
-def test_pods_are_found_by_a_label_that_no_others_have() -> None:
-    """The workload's uid selects, whatever was embedded; a warning reports it."""
+def test_pods_are_found_by_labels_that_no_others_have() -> None:
+    """The documented label ``app``, and the workload's uid, whatever was embedded; a warning reports it."""
     for obj in (MINIMAL, GPUS, EMBEDDED):
         made = deployment(obj)
         labels = made["spec"]["template"]["metadata"]["labels"]
-        assert made["spec"]["selector"] == {"matchLabels": {RUN_ID: UID}}
+        assert made["spec"]["selector"] == {"matchLabels": {"app": "chat", RUN_ID: UID}}
         assert (labels["app"], labels[RUN_ID]) == ("chat", UID)
     warnings = planned(EMBEDDED).warnings
     assert any("spec.deployment.spec.selector is not used" in text for text in warnings)
@@ -136,7 +136,7 @@ def test_a_service_that_was_never_sent_is_selected_by_its_name() -> None:
     obj = {**MINIMAL, "metadata": {key: value for key, value in MINIMAL["metadata"].items() if key != "uid"}}
     made = deployment(obj)
     selector = made["spec"]["selector"]["matchLabels"]
-    assert selector == {"kaiwo.silogen.ai/name": "chat"}
+    assert selector == {"app": "chat", "kaiwo.silogen.ai/name": "chat"}
     assert selector.items() <= made["spec"]["template"]["metadata"]["labels"].items()
 
 
@@ -174,7 +174,7 @@ def test_declared_ports_get_a_service() -> None:
     made = write.obj
     assert made["metadata"]["name"] == "chat"
     assert made["spec"]["type"] == "ClusterIP"
-    assert made["spec"]["selector"] == {RUN_ID: UID}
+    assert made["spec"]["selector"] == {"app": "chat", RUN_ID: UID}
     assert [(p["name"], p["port"], p["protocol"]) for p in made["spec"]["ports"]] == [
         ("web", 8000, "TCP"),
         ("port-9000", 9000, "TCP"),
@@ -247,6 +247,8 @@ def test_gpus_that_cannot_be_shared_are_refused_with_the_nearest() -> None:
             {"spec": {"template": {"spec": {"containers": {}}}}},
             "spec.deployment.spec.template.spec.containers:",
         ),
+        ({"replicas": 3}, "spec.deployment.replicas:"),
+        ({"kind": "StatefulSet", "spec": {}}, "spec.deployment.kind:"),
     ],
 )
 def test_nonsense_is_reported_by_its_field(block: Any, path: str) -> None:

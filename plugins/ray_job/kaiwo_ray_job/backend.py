@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from kaiwo.plugin.backend_base import BackendBase
 from kaiwo.plugin.kit.errors import SpecError
-from kaiwo.plugin.kit.json_access import as_integer, as_map, as_maps, lenient_map
+from kaiwo.plugin.kit.json_access import as_integer, as_map, as_maps, as_object, lenient_map
 from kaiwo.workload.pods.ray_cluster import allocate_cluster, check_cluster
+from kaiwo_ray_job.kinds import RAY_JOB
 from kaiwo_ray_job.observe import observe
 from kaiwo_ray_job.render import BLOCK, CLUSTER, SUBMITTER, ray_job_spec, render
 
@@ -30,8 +31,7 @@ class RayJobBackend(BackendBase):
 
     def validate(self, workload: Workload) -> None:
         """Check the embedded RayJob."""
-        block = as_map(workload.blocks.get(self.block), BLOCK)
-        as_map(block.get("metadata"), f"{BLOCK}.metadata")
+        as_object(workload.blocks.get(self.block), BLOCK, RAY_JOB)
         spec = ray_job_spec(workload)
         for name in ("activeDeadlineSeconds", "ttlSecondsAfterFinished", "backoffLimit"):
             as_integer(spec.get(name), f"{BLOCK}.spec.{name}")

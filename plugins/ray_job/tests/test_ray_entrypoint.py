@@ -10,6 +10,7 @@ from kaiwo_ray_job.entrypoint import ray_entrypoint
     [
         ("python \\\n  train.py", "python    train.py", False),
         ("python train.py \\  \n --x", "python train.py   --x", False),
+        ("python train.py \\\n  --x \\  \n\n", "python train.py    --x", False),
         ("/usr/bin/python3 -m train", "/usr/bin/python3 -m train", False),
         ("bash -c 'cd /w && python3 \"train.py\"'", "bash -c 'cd /w && python3 \"train.py\"'", False),
         ("train.py\nb", "train.py\nb", False),

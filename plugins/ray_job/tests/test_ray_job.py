@@ -310,6 +310,8 @@ def test_the_heads_memory_comes_from_the_configuration() -> None:
             {"spec": {"submitterPodTemplate": {"spec": {"containers": 3}}}},
             "spec.rayJob.spec.submitterPodTemplate.spec.containers:",
         ),
+        ({"entrypoint": "python train.py"}, "spec.rayJob.entrypoint:"),
+        ({"kind": "RayCluster", "spec": {}}, "spec.rayJob.kind:"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_reported_by_its_field(block: Any, path: str) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kaiwo.plugin.backend_base import BackendBase
 from kaiwo.plugin.kit.errors import SpecError
-from kaiwo.plugin.kit.json_access import as_map, kind_of, lenient_map
+from kaiwo.plugin.kit.json_access import as_map, as_object, kind_of, lenient_map
 from kaiwo.plugin.kit.yaml_text import DocumentError, Limits, parse_value
 from kaiwo.workload.pods.ray_cluster import allocate_cluster, check_cluster
 from kaiwo_ray_service import bare
@@ -40,8 +40,7 @@ class _RayServiceBase(BackendBase):
 
     def validate(self, workload: Workload) -> None:
         """Check the embedded RayService and the applications of Ray Serve."""
-        block = as_map(workload.blocks.get(self.block), BLOCK)
-        as_map(block.get("metadata"), f"{BLOCK}.metadata")
+        block = as_object(workload.blocks.get(self.block), BLOCK, RAY_SERVICE)
         spec = as_map(block.get("spec"), f"{BLOCK}.spec")
         if "rayClusterSpec" in spec:
             # The API server checks nothing inside an AppWrapper; the service would run on another cluster.

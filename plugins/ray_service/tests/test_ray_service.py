@@ -436,6 +436,8 @@ def test_the_queues_words_are_reported() -> None:
         ({"rayService": {"spec": 1}}, "spec.rayService.spec:"),
         ({"rayService": {"spec": {"rayClusterConfig": {"workerGroupSpecs": [{}] * 8}}}}, "workerGroupSpecs:"),
         ({"rayService": {"spec": {"rayClusterSpec": {}}}}, "spec.rayService.spec.rayClusterSpec:"),
+        ({"rayService": {"rayClusterConfig": {"rayVersion": "2"}}}, "spec.rayService.rayClusterConfig:"),
+        ({"rayService": {"kind": "RayJob", "spec": {}}}, "spec.rayService.kind:"),
         ({"serveConfigV2": 3}, "spec.serveConfigV2:"),
         ({"serveConfigV2": "a: ["}, "spec.serveConfigV2:"),
         ({"serveConfigV2": "- a"}, "spec.serveConfigV2:"),
