@@ -184,7 +184,9 @@ def reconciler(api: MemoryApi) -> WorkloadReconciler:
     config = LiveConfig(api.cache, {}, "kaiwo")
     cluster = ClusterFacts(api.cache, registry.vendors, lambda: config.current)
     reader = SnapshotReader(api.cache, cluster, config, registry, served=lambda _: True, settings_of=dict)
-    reconciler = WorkloadReconciler("KaiwoJob", engine, reader, registry, on_transition=lambda _: None)
+    reconciler = WorkloadReconciler(
+        "KaiwoJob", engine, reader, registry, on_transition=lambda _: None, workers=1
+    )
     for watch in reconciler.controller.watches:
         api.watch(watch)
         if watch.keys is not None:

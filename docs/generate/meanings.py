@@ -143,7 +143,8 @@ WAITS: Final[Meanings] = {
     "NotManagedByQueue": Meaning(
         "PENDING STARTING RUNNING",
         "Kueue does not manage an object that names a queue: the namespace lacks the label "
-        "`kueue-managed=true`, or Kueue's integration for this kind is off. Pods that run do so "
+        "`kueue-managed=true`, Kueue's integration for this kind is off, or Kueue does not run or is minutes "
+        "behind. Pods that run do so "
         "outside quota.",
     ),
     "QueueUnavailable": Meaning("PENDING", "Kueue is not installed. Starts when it is."),
@@ -219,6 +220,10 @@ PODS: Final[Meanings] = {
         "STARTING RUNNING", "The pull policy is Never and the node lacks the image."
     ),
     "ImageInspectError": Meaning("STARTING RUNNING", "The node cannot read the image."),
+    "RegistryUnavailable": Meaning("STARTING RUNNING", "The node cannot reach the registry of the image."),
+    "SignatureValidationFailed": Meaning(
+        "STARTING RUNNING", "The node does not accept the signature of the image."
+    ),
     "CreateContainerConfigError": Meaning(
         "STARTING RUNNING",
         "Something that the container refers to is missing, mostly a Secret or a key in it.",
@@ -227,6 +232,7 @@ PODS: Final[Meanings] = {
         "STARTING RUNNING", "The container cannot be created; the message has the cause."
     ),
     "RunContainerError": Meaning("STARTING RUNNING", "The container cannot be run, mostly a wrong command."),
+    "PostStartHookError": Meaning("STARTING RUNNING", "The command in `lifecycle.postStart` failed."),
     "CrashLoopBackOff": Meaning(
         "STARTING RUNNING",
         "The container ends again and again; the message has how often it was restarted and an exit code. "
@@ -249,6 +255,12 @@ PODS: Final[Meanings] = {
     "Evicted": Meaning(
         "STARTING RUNNING FAILED", "The node evicted a pod, mostly for lack of memory or disk."
     ),
+    "UnexpectedAdmissionError": Meaning(
+        "STARTING FAILED", "The node rejected a pod, mostly since a GPU is broken or already taken."
+    ),
+    "NodeAffinity": Meaning("STARTING FAILED", "The labels of a node no longer fit the pod placed on it."),
+    "NodeShutdown": Meaning("STARTING FAILED", "A node that is being shut down rejected a pod."),
+    "Preempting": Meaning("STARTING FAILED", "A node ended a pod to make room for a critical one."),
 }
 
 ENDED: Final[Meanings] = {
@@ -325,6 +337,13 @@ WHY: Final[Meanings] = {
         "",
         "A volume, a Secret or a ConfigMap that a pod refers to does not exist or cannot be mounted. Create "
         "it, or correct its name.",
+    ),
+    "FailedAttachVolume": Meaning(
+        "", "A volume cannot be attached to the pod's node, mostly since a pod on another node still uses it."
+    ),
+    "FailedMapVolume": Meaning("", "A block volume of a pod cannot be set up on its node."),
+    "FailedCreatePodSandBox": Meaning(
+        "", "The node cannot set up a pod, mostly since its network plugin fails or has no addresses left."
     ),
     "Terminating": Meaning(
         "", "The workload is being deleted. The message names the finalizers that it waits for."
@@ -438,6 +457,7 @@ OF_QUEUES: Final[dict[str, str]] = {
     "NamespaceNotLabelled": "A namespace could not be labelled for Kueue.",
     "LocalQueueConflict": "A LocalQueue that Kaiwo did not create points to another queue; it stays.",
     "FlavorInUse": "A flavor cannot be replaced or deleted while another queue lists it.",
+    "TopologyInUse": "A topology cannot be replaced while a flavor uses it that cannot be replaced either.",
     "Immutable": "An object that Kaiwo did not create cannot be changed; delete it and Kaiwo creates it.",
     "*Replacing": "After the name of a kind: an object that cannot be changed is deleted and created again.",
     "*Terminating": "After the name of a kind: an object is being deleted; the message names what blocks it.",

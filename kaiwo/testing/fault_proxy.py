@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import asyncio
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 import aiohttp
 import msgspec
-import yaml
 from aiohttp import web
 from yarl import URL
 
@@ -26,6 +26,7 @@ from kaiwo.engine.connections import Connector, abort, close
 from kaiwo.engine.credentials import Connection
 from kaiwo.testing.assertions import require
 from kaiwo.testing.faults import MUTATING, STREAM_FAULTS, Fault, FaultRecord, Faults
+from kaiwo.testing.kubeconfig import write_kubeconfig
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -151,18 +152,7 @@ class FaultProxy(Faults):
 
     def write_kubeconfig(self, path: Path) -> Path:
         """Write a kubeconfig that points to the proxy, for another process."""
-        config = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "current-context": "proxy",
-            "clusters": [{"name": "proxy", "cluster": {"server": self.url}}],
-            "users": [],
-            "contexts": [
-                {"name": "proxy", "context": {"cluster": "proxy", "namespace": self._upstream.namespace}}
-            ],
-        }
-        path.write_text(yaml.safe_dump(config))
-        return path
+        return write_kubeconfig(path, self.url, self._upstream.namespace)
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         task = asyncio.current_task()
@@ -188,7 +178,7 @@ class FaultProxy(Faults):
                 and f.path.search(request.path) is not None
             )
         )
-        lose = verdict == "lose"
+        lose, cut = verdict == "lose", False
         if fault is not None:
             if fault.kind == "answer":
                 return self._answer_error(request, method, fault)
@@ -199,13 +189,13 @@ class FaultProxy(Faults):
                 return self._abort(request, method)
             elif fault.kind == "reset":
                 return self._abort(request, method)
-            lose = lose or fault.kind == "lose_answer"
-        answer = await (self._stream(request) if watch else self._pass_on(request, lose=lose))
+            lose, cut = lose or fault.kind == "lose_answer", fault.kind == "cut_answer"
+        answer = await (self._stream(request) if watch else self._pass_on(request, lose=lose, cut=cut))
         if crash is not None and verdict == "lose":
             crash.happened.set()  # only now it is carried out
         return answer
 
-    async def _pass_on(self, request: web.Request, *, lose: bool) -> web.StreamResponse:
+    async def _pass_on(self, request: web.Request, *, lose: bool, cut: bool) -> web.StreamResponse:
         body = await request.read()
         try:
             async with await self._forward(request, body) as answer:
@@ -216,6 +206,8 @@ class FaultProxy(Faults):
         if lose:
             return self._abort(request, request.method)
         self._record(request, request.method, status, injected=False)
+        if cut:
+            return await _send_half(request, status, content, kind)
         return web.Response(status=status, body=content, headers={"Content-Type": kind})
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:
@@ -255,24 +247,17 @@ class FaultProxy(Faults):
     async def _copy_events(
         self, request: web.Request, answer: aiohttp.ClientResponse, response: web.StreamResponse
     ) -> None:
-        rest = b""
+        rest, copy = b"", _Copy()
         async for chunk in answer.content.iter_any():
             *lines, rest = (rest + chunk).split(b"\n")
             for line in lines:
-                fault = self._stream_fault(request, line)
-                if fault is None:
-                    await response.write(line + b"\n")
-                elif fault.kind == "duplicate":
-                    await response.write(line + b"\n" + line + b"\n")
-                elif fault.kind == "truncate":
-                    await response.write(line[: len(line) // 2])
-                    return
-                elif fault.kind == "gone":
-                    error = {"type": "ERROR", "object": _status(410, "too old resource version")}
-                    await response.write(msgspec.json.encode(error) + b"\n")
-                    return
-                elif fault.kind == "stall":
+                fault = None if copy.blind else self._stream_fault(request, line)
+                if fault is not None and fault.kind == "stall":
                     await self._released.wait()
+                    return
+                if sent := copy.of(line, fault):
+                    await response.write(sent)
+                if copy.ended:
                     return
         if rest:
             await response.write(rest)
@@ -325,6 +310,69 @@ class FaultProxy(Faults):
         self.records.append(
             FaultRecord(method, path, request.query_string, subresource, code, injected, caller)
         )
+
+
+@dataclass(slots=True)
+class _Copy:
+    """What becomes of the events of one watch.
+
+    Attributes:
+        held: an event that is sent after the next one.
+        blind: whether only bookmarks are sent any more.
+        ended: whether the watch ends here.
+    """
+
+    held: bytes = b""
+    blind: bool = False
+    ended: bool = False
+
+    def of(self, line: bytes, fault: Fault | None) -> bytes:
+        """What is sent in place of an event.
+
+        Args:
+            line: the event.
+            fault: that strikes at it; None for none.
+        """
+        match fault.kind if fault is not None else "blind" if self.blind else "":
+            case "drop":
+                return b""
+            case "duplicate":
+                return line + b"\n" + line + b"\n"
+            case "reorder":
+                self.held = line + b"\n"
+                return b""
+            case "truncate":
+                self.ended = True
+                return line[: len(line) // 2]
+            case "gone":
+                self.ended = True
+                error = {"type": "ERROR", "object": _status(410, "too old resource version")}
+                return msgspec.json.encode(error) + b"\n"
+            case "blind":
+                self.blind = True
+                return _bookmark(line) + b"\n"
+            case _:
+                held, self.held = self.held, b""
+                return line + b"\n" + held
+
+
+async def _send_half(request: web.Request, status: int, content: bytes, kind: str) -> web.StreamResponse:
+    """Announce a whole answer, and end in the middle of it."""
+    headers = {"Content-Type": kind, "Content-Length": str(len(content))}
+    response = web.StreamResponse(status=status, headers=headers)
+    await response.prepare(request)
+    await response.write(content[: len(content) // 2])
+    if request.transport is not None:
+        request.transport.close()
+    return response
+
+
+def _bookmark(line: bytes) -> bytes:
+    """A bookmark of the version of an event, as if all events until then had been sent."""
+    obj = msgspec.json.decode(line)["object"]
+    kept = {key: obj[key] for key in ("apiVersion", "kind") if key in obj}
+    version = {"resourceVersion": obj["metadata"]["resourceVersion"]}
+    return msgspec.json.encode({"type": "BOOKMARK", "object": {**kept, "metadata": version}})
 
 
 def _status(code: int, message: str) -> Object:

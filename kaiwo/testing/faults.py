@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 MUTATING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
-_RequestFault = Literal["answer", "reset", "lose_answer", "delay", "hang"]
-_StreamFault = Literal["drop", "duplicate", "truncate", "stall", "gone"]
-STREAM_FAULTS = frozenset({"drop", "duplicate", "truncate", "stall", "gone"})
+_RequestFault = Literal["answer", "reset", "lose_answer", "cut_answer", "delay", "hang"]
+_StreamFault = Literal["drop", "duplicate", "reorder", "truncate", "stall", "blind", "gone"]
+STREAM_FAULTS: frozenset[str] = frozenset(get_args(_StreamFault))
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +172,10 @@ class Faults:
         """Let the API server carry the request out, then reset the connection."""
         return self._add(Fault("lose_answer", method, re.compile(path), times))
 
+    def cut_answer(self, *, method: str | None = None, path: str = "", times: int | None = 1) -> Fault:
+        """Let the API server carry the request out, then send the first half of its answer and end."""
+        return self._add(Fault("cut_answer", method, re.compile(path), times))
+
     def delay(
         self, seconds: float, *, method: str | None = None, path: str = "", times: int | None = 1
     ) -> Fault:
@@ -196,6 +200,12 @@ class Faults:
         """Send an event twice."""
         return self._add(Fault("duplicate", None, re.compile(path), times, event=event, name=name))
 
+    def reorder_event(
+        self, event: str | None = None, *, name: str | None = None, path: str = "", times: int | None = 1
+    ) -> Fault:
+        """Send an event after the one that follows it."""
+        return self._add(Fault("reorder", None, re.compile(path), times, event=event, name=name))
+
     def truncate_stream(
         self, event: str | None = None, *, name: str | None = None, path: str = "", times: int | None = 1
     ) -> Fault:
@@ -207,6 +217,12 @@ class Faults:
     ) -> Fault:
         """Swallow an event and all that follow while the connection stays open."""
         return self._add(Fault("stall", None, re.compile(path), times, event=event, name=name))
+
+    def blind_stream(
+        self, event: str | None = None, *, name: str | None = None, path: str = "", times: int | None = 1
+    ) -> Fault:
+        """Send a bookmark in place of an event and of all that follow, while the connection stays open."""
+        return self._add(Fault("blind", None, re.compile(path), times, event=event, name=name))
 
     def expire_stream(
         self, event: str | None = None, *, name: str | None = None, path: str = "", times: int | None = 1

@@ -160,7 +160,7 @@ class OperatorProcess:
         require(message not in self.log, f"the operator logged {message!r}:\n{self.log}")
 
     def wait_ready(self, timeout: float = 90.0) -> Self:
-        """Wait until this start's caches are synced and, with a Lease, the process leads."""
+        """Wait until this start works on KaiwoJobs; caches of other kinds may still be filled."""
         self.wait_log(r"controller kaiwojob starts", timeout, since=self._begin())
         return self
 
@@ -177,12 +177,12 @@ class OperatorProcess:
         """Status code and JSON of /readyz."""
         return self._http("/readyz", json.loads)
 
-    def readyz_when_up(self, timeout: float = 90.0) -> int:
-        """Status code of /readyz once the caches are synced, leader or not; 503 if they never are."""
+    def readyz_when_up(self, timeout: float = 90.0) -> tuple[int, Any]:
+        """The answer of /readyz once all checks succeed, leader or not; the last one after the timeout."""
         end = time.monotonic() + timeout
-        while (code := self.readyz()[0]) != 200 and time.monotonic() < end:  # noqa: PLR2004  HTTP's OK
-            time.sleep(1.0)
-        return code
+        while (answer := self.readyz())[0] != 200 and time.monotonic() < end:  # noqa: PLR2004  HTTP's OK
+            time.sleep(0.1)
+        return answer
 
     def metrics(self) -> dict[str, float]:
         """Every sample of /metrics, as ``name{labels}`` to its value."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from kaiwo.api.kind_models import compose_spec
 from kaiwo.api.plugin_fields import Field
 from kaiwo.api.schema import structural
 from kaiwo.plugin.sources import SecretReference
+from kaiwo.plugin.targets import imported
 from kaiwo.testing.assertions import require
 
 if TYPE_CHECKING:
@@ -57,11 +57,7 @@ def assert_source_contract(
     for item in invalid:
         _assert_refused(reader, item, source.name)
     if source.downloader:
-        module, _, function = source.downloader.partition(":")
-        require(
-            callable(getattr(importlib.import_module(module), function)),
-            f"{source.downloader} is no function",
-        )
+        require(callable(imported(source.downloader)), f"{source.downloader} is no function")
 
 
 def _assert_refused(reader: TypeAdapter[Any], item: Object, name: str) -> None:

@@ -204,14 +204,14 @@ def ignored_blocks(workload: Workload, backend: Backend, registry: Registry) -> 
     if not workload.blocks:
         return []
     own = {field.path[0] for field in backend.fields}
-    others = {
-        field.path[0]
+    owners = {
+        field.path[0]: other.fields[0].path[0]
         for other in registry.backends
         if other.kind == workload.kind
         for field in other.fields
         if len(field.path) == 1
     }
-    known = others | {field for kind, field in registry.absent_fields if kind == workload.kind}
+    known = owners.keys() | {field for kind, field in registry.absent_fields if kind == workload.kind}
     ignored = sorted((workload.blocks.keys() & known) - own)
     main = backend.fields[0].path[0] if backend.fields else backend.name
     why = (
@@ -219,4 +219,9 @@ def ignored_blocks(workload: Workload, backend: Backend, registry: Registry) -> 
         if workload.spec.ray and main not in workload.blocks
         else f"the workload runs as spec.{main}"
     )
-    return [f"spec.{name} is ignored: {why}" for name in ignored]
+    of_ray = "" if workload.spec.ray or main in workload.blocks else _WANTED[workload.kind, True]
+    return [
+        f"spec.{name} is ignored: "
+        + ("the workload does not run on Ray; set ray: true to use it" if owners.get(name) == of_ray else why)
+        for name in ignored
+    ]

@@ -9,7 +9,9 @@ from kaiwo.workload.errors import SpecError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kaiwo.engine.resource import Object
+    from kaiwo.engine.resource import Object, Resource
+
+_OBJECT_FIELDS = ("apiVersion", "kind", "metadata", "spec", "status")
 
 _NAMES = {
     dict: "an object",
@@ -37,6 +39,29 @@ def as_map(value: Any, path: str) -> Object:
     if not isinstance(value, dict):
         raise SpecError(path, f"must be an object, not {kind_of(value)}")
     return value
+
+
+def as_object(value: Any, path: str, kind: Resource) -> Object:
+    """The value as a whole object of a kind; an absent one is empty.
+
+    Only its ``metadata`` and ``spec`` are used. Another field beside them would be dropped without a word,
+    for example a ``template`` that was meant to be in ``spec``.
+
+    Raises:
+        SpecError: it is something else, an object of another kind, or has a field that no object has.
+    """
+    block = as_map(value, path)
+    group = str(block.get("apiVersion") or kind.api_version).rpartition("/")[0]
+    if group != kind.group:
+        raise SpecError(f"{path}.apiVersion", f"must be {kind.api_version} or left out")
+    if (block.get("kind") or kind.kind) != kind.kind:
+        raise SpecError(f"{path}.kind", f"must be {kind.kind} or left out")
+    for name, item in block.items():
+        if name not in _OBJECT_FIELDS and not is_blank(item):
+            raise SpecError(f"{path}.{name}", f"is no field of a {kind.kind}; write it below {path}.spec")
+    for name in ("metadata", "spec"):
+        as_map(block.get(name), f"{path}.{name}")
+    return block
 
 
 def as_maps(value: Any, path: str) -> list[Object]:

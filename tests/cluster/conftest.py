@@ -192,6 +192,15 @@ def lab(client: Client, namespace: str) -> Lab:
     return Lab(client, namespace)
 
 
+@pytest.fixture
+async def neighbour(control_plane: Any, client: Client, namespace: str) -> AsyncIterator[Lab]:
+    """Another tenant with a namespace of its own."""
+    name = f"{namespace[:50]}-b"
+    await asyncio.to_thread(control_plane.create_namespace, name)
+    yield Lab(client, name)
+    await asyncio.to_thread(control_plane.delete_namespace, name)
+
+
 def condition(status: Object, kind: str) -> Object:
     """The condition of a type, empty when there is none."""
     return next((item for item in status.get("conditions", []) if item["type"] == kind), {})

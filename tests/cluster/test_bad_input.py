@@ -77,7 +77,7 @@ async def watched(operator: Start) -> AsyncIterator[OperatorProcess]:
     """An operator that must still work at the end of the test, without having logged a defect."""
     process = await operator()
     yield process
-    assert (await asyncio.to_thread(process.readyz))[0] == 200
+    assert (await asyncio.to_thread(process.readyz_when_up))[0] == 200
     assert "Traceback" not in process.log
 
 

@@ -197,7 +197,7 @@ async def test_a_restart_with_an_invalid_object_uses_the_kept_values_or_ends_nob
     patch = {"spec": {"plugins": invalid, "scheduling": {"preemption": "Enforce"}}}
     await client.merge_patch(KAIWO_CONFIG, None, "kaiwo", patch, field_manager="kubectl")
 
-    async def restarted(words: str) -> tuple[int, Any]:
+    async def restarted(words: str) -> tuple[Any, float]:
         process = await operator(env=env)
         found = await until(
             client,
@@ -207,20 +207,21 @@ async def test_a_restart_with_an_invalid_object_uses_the_kept_values_or_ends_nob
             lambda obj: words in condition(obj, "Ready").get("message", ""),
         )
         assert condition(found, "Ready")["reason"] == "InvalidValues"
-        code, detail = await asyncio.to_thread(process.readyz)
+        _, detail = await asyncio.to_thread(process.readyz)
+        metrics = await asyncio.to_thread(process.metrics)
         await asyncio.to_thread(process.close)
         assert words in detail["checks"]["config"]
-        return code, detail
+        return detail, metrics['kaiwo_health_check{check="config"}']
 
     kept = "plugins.notify.sinks"
-    code, detail = await restarted("kept in ConfigMap kaiwo-config-history, are in force")
-    assert (code, kept in detail["checks"]["config"]) == (200, True)
+    detail, well = await restarted("kept in ConfigMap kaiwo-config-history, are in force")
+    assert (well, kept in detail["checks"]["config"]) == (1.0, True)
     after = await client.get(CONFIG_MAP, namespace, HISTORY)
     assert yaml.safe_load(after["data"]["latest.yaml"])["spec"]["scheduling"]["preemption"] == "Report"
 
     await client.delete(CONFIG_MAP, namespace, HISTORY)
-    code, detail = await restarted("the defaults are in force, and end no workload early")
-    assert (code, detail["ready"]) == (503, False)
+    detail, well = await restarted("the defaults are in force, and end no workload early")
+    assert (well, detail["ready"]) == (0.0, False)
 
     process = await operator(env=env)
     await client.merge_patch(

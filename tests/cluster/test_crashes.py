@@ -96,7 +96,7 @@ async def test_a_thawed_operator_writes_nothing(
         new = await operator(
             kubeconfig=new_path.write_kubeconfig(tmp_path / "new"), leader_election=True, ready=False
         )
-        assert await asyncio.to_thread(new.readyz_when_up) == 200
+        assert (await asyncio.to_thread(new.readyz_when_up))[0] == 200
         await lab.submit("first")
         await lab.reaches("first", "COMPLETE")
         assert new_path.writes() == []

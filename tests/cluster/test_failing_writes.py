@@ -114,7 +114,7 @@ async def test_a_webhook_that_does_not_answer_is_named_in_the_status_and_jobs_st
     for name in ("held", *(f"held-{number}" for number in range(5))):
         await until(lab.client, JOB, lab.namespace, name, lambda job: job is not None, timeout=SOON)
         await lab.reaches(name, "COMPLETE")
-    assert (await asyncio.to_thread(process.readyz))[0] == 200
+    assert (await asyncio.to_thread(process.readyz_when_up))[0] == 200
     reasons = [reason for _, reason, _ in await lab.events("held")]
     assert "WriteRefused" in reasons
 
@@ -127,7 +127,7 @@ async def test_an_api_server_that_is_away_makes_leader_and_standby_unready(
     leader = await operator(kubeconfig=kubeconfig, leader_election=True)
     standby = await operator(kubeconfig=kubeconfig, leader_election=True, ready=False)
     await asyncio.to_thread(standby.wait_log, "this process waits for it")
-    assert await asyncio.to_thread(standby.readyz_when_up) == 200
+    assert (await asyncio.to_thread(standby.readyz_when_up))[0] == 200
     fault = proxy.reset(times=None)
     await proxy.cut_watches()
     for process in (leader, standby):

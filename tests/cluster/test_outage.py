@@ -54,7 +54,7 @@ async def test_an_api_server_restarted_under_load_loses_no_workload(
 
     names = sorted(job["metadata"]["name"] for job in await lab.jobs())
     assert names == [f"load-{number:03}" for number in range(COUNT)]
-    assert (await asyncio.to_thread(process.readyz))[0] == 200
+    assert (await asyncio.to_thread(process.readyz_when_up))[0] == 200
 
 
 async def test_an_operator_started_before_its_api_server_waits_for_it(
@@ -69,7 +69,7 @@ async def test_an_operator_started_before_its_api_server_waits_for_it(
     await asyncio.to_thread(process.wait_ready)
     await lab.submit("patient")
     await lab.reaches("patient", "COMPLETE")
-    assert (await asyncio.to_thread(process.readyz))[0] == 200
+    assert (await asyncio.to_thread(process.readyz_when_up))[0] == 200
 
 
 async def test_missed_watch_events_are_recovered(

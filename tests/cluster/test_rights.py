@@ -81,7 +81,7 @@ async def test_a_revoked_right_to_create_is_named_and_its_return_is_noticed(
     await asyncio.to_thread(rights.grant)
     await until(lab.client, JOB, lab.namespace, "held", lambda job: job is not None, timeout=SOON)
     await lab.reaches("held", "COMPLETE")
-    assert (await asyncio.to_thread(process.readyz))[0] == 200
+    assert (await asyncio.to_thread(process.readyz_when_up))[0] == 200
     await until(lab.client, KAIWO_CONFIG, None, "kaiwo", lambda config: not missing(config), timeout=SOON)
 
 
@@ -128,7 +128,7 @@ async def test_a_kind_that_cannot_be_listed_stops_its_backend_and_no_other(
 
     await asyncio.to_thread(rights.grant)
     await until(lab.client, KAIWO_CONFIG, None, "kaiwo", lambda config: not missing(config), timeout=SOON)
-    assert await asyncio.to_thread(process.readyz_when_up, SOON) == 200
+    assert (await asyncio.to_thread(process.readyz_when_up, SOON))[0] == 200
 
 
 async def test_a_kind_that_cannot_be_listed_after_a_restart_ends_no_running_workload(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-import yaml
 from prometheus_client import CollectorRegistry
 
 from docs.generate.blocks import first_party
@@ -16,6 +15,7 @@ from kaiwo.host.metrics.definitions import DEFINITIONS
 from kaiwo.host.monitoring.metrics import MonitoringMetrics
 from kaiwo.host.operator import Operator
 from kaiwo.host.settings import Settings
+from kaiwo.testing.kubeconfig import NOWHERE, write_kubeconfig
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,16 +36,7 @@ def names(registry: CollectorRegistry) -> set[str]:
 
 def test_every_metric_is_described(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What an administrator finds in Prometheus is explained, and nothing else is."""
-    kubeconfig = tmp_path / "kubeconfig"
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "here",
-        "clusters": [{"name": "here", "cluster": {"server": "http://127.0.0.1:1"}}],
-        "contexts": [{"name": "here", "context": {"cluster": "here"}}],
-        "users": [],
-    }
-    kubeconfig.write_text(yaml.safe_dump(config), encoding="utf-8")
+    kubeconfig = write_kubeconfig(tmp_path / "kubeconfig", NOWHERE)
     registry = CollectorRegistry()
     made = operator_module.Metrics(registry=registry)
     monkeypatch.setattr(operator_module, "Metrics", lambda **_: made)

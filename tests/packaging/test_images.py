@@ -286,7 +286,7 @@ def test_the_operators_image_runs_a_job(
     jobs = f"/apis/kaiwo.silogen.ai/v1alpha1/namespaces/{namespace}/kaiwojobs"
     with operator:
         operator.wait_ready()
-        assert operator.readyz_when_up() == 200
+        assert operator.readyz_when_up()[0] == 200
         status = Path(f"/proc/{operator.pid}/status").read_text()
         assert "Uid:\t65532\t65532\t65532\t65532" in status
         assert "CapEff:\t0000000000000000" in status

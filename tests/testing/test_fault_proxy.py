@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import json
+from typing import Final
 
 import aiohttp
 import pytest
+from aiohttp import web
 
 from kaiwo.engine.credentials import Connection
 from kaiwo.testing.fault_proxy import FaultProxy
@@ -87,3 +90,66 @@ async def test_watches_that_do_not_exist_cannot_be_cut() -> None:
     async with FaultProxy(NOBODY) as proxy:
         with pytest.raises(AssertionError, match=r"no watch was opened within 0\.1 s"):
             await proxy.cut_watches(0.1)
+
+
+EVENTS: Final = [
+    {"type": "ADDED", "object": {"kind": "Job", "metadata": {"name": name, "resourceVersion": version}}}
+    for name, version in (("a", "1"), ("b", "2"), ("c", "3"))
+]
+
+
+class OneServer:
+    """An API server with one list, and one watch that ends after three events."""
+
+    async def __aenter__(self) -> Connection:
+        """Listen."""
+        application = web.Application()
+        application.router.add_get("/jobs", self._answer)
+        self._runner = web.AppRunner(application)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
+        host, port = self._runner.addresses[0][:2]
+        return Connection(f"http://{host}:{port}")
+
+    async def __aexit__(self, *exc: object) -> None:
+        """End."""
+        await self._runner.cleanup()
+
+    async def _answer(self, request: web.Request) -> web.Response:
+        if "watch" not in request.query:
+            return web.json_response({"items": ["a", "b", "c"]})
+        return web.Response(body=b"".join(json.dumps(event).encode() + b"\n" for event in EVENTS))
+
+
+async def watched(proxy: FaultProxy) -> list[str]:
+    """Type and name, or version of a bookmark, of each event of the watch."""
+    async with (
+        aiohttp.ClientSession() as session,
+        session.get(f"{proxy.url}/jobs", params={"watch": "true"}) as answer,
+    ):
+        events = [json.loads(line) for line in (await answer.read()).splitlines()]
+    found = [(event["type"], event["object"]["metadata"]) for event in events]
+    return [f"{kind} {metadata.get('name', metadata['resourceVersion'])}" for kind, metadata in found]
+
+
+async def test_two_events_change_places() -> None:
+    """The one that the fault is about comes after its successor."""
+    async with OneServer() as server, FaultProxy(server) as proxy:
+        proxy.reorder_event("ADDED", name="a")
+        assert await watched(proxy) == ["ADDED b", "ADDED a", "ADDED c"]
+
+
+async def test_a_watch_has_nothing_but_bookmarks_any_more() -> None:
+    """They have the versions of the events in whose places they are."""
+    async with OneServer() as server, FaultProxy(server) as proxy:
+        proxy.blind_stream("ADDED", name="b")
+        assert await watched(proxy) == ["ADDED a", "BOOKMARK 2", "BOOKMARK 3"]
+
+
+async def test_an_answer_ends_in_its_middle() -> None:
+    """Its length announces more, so that a client can notice."""
+    async with OneServer() as server, FaultProxy(server) as proxy, aiohttp.ClientSession() as session:
+        proxy.cut_answer(method="GET", path="/jobs$")
+        async with session.get(f"{proxy.url}/jobs") as answer:
+            with pytest.raises(aiohttp.ClientPayloadError):
+                await answer.read()

@@ -9,6 +9,7 @@ from kaiwo.plugin.observation import Finding
 from kaiwo.workload.diagnosis.model import log_key, span
 from kaiwo.workload.json_access import lenient_map, lenient_maps, lenient_text, name_of, one_line
 from kaiwo.workload.observe import pod_status
+from kaiwo.workload.observe.image_pulls import IMAGE_PROBLEMS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -98,6 +99,38 @@ def failed_containers(pod: Object) -> list[str]:
     return found
 
 
+def pull_secrets(pod: Object) -> list[str]:
+    """Names of the Secrets for pulling the images of a pod that waits for one."""
+    finding = pod_status.problem([pod])
+    if finding is None or finding.reason not in IMAGE_PROBLEMS:
+        return []
+    secrets = lenient_maps(lenient_map(pod.get("spec")).get("imagePullSecrets"))
+    return [name for item in secrets if (name := lenient_text(item.get("name")))]
+
+
+def missing_pull_secrets(facts: DiagnosisFacts, pod: Object) -> tuple[str, ...]:
+    """Secrets that a registry may ask for: a kubelet pulls without those that do not exist."""
+    namespace = lenient_text(facts.metadata.get("namespace"))
+    return tuple(
+        f"Secret {name} of imagePullSecrets does not exist in namespace {namespace}"
+        for name in dict.fromkeys(pull_secrets(pod))
+        if ("Secret", name) in facts.missing
+    )
+
+
+def _projected(volume: Object) -> list[tuple[str, object]]:
+    """Kinds and names of the sources of a projected volume; that of a token is left out."""
+    sources = lenient_maps(lenient_map(volume.get("projected")).get("sources"))
+    if any("serviceAccountToken" in source for source in sources):
+        return []
+    return [
+        (kind, reference.get("name"))
+        for source in sources
+        for kind, field in (("Secret", "secret"), ("ConfigMap", "configMap"))
+        if not (reference := lenient_map(source.get(field))).get("optional")
+    ]
+
+
 def references(pod: Object) -> list[tuple[str, str]]:
     """Kinds and names of the Secrets and ConfigMaps without which a pod does not start."""
     spec = lenient_map(pod.get("spec"))
@@ -106,6 +139,7 @@ def references(pod: Object) -> list[tuple[str, str]]:
         secret, config = lenient_map(volume.get("secret")), lenient_map(volume.get("configMap"))
         found += [("Secret", secret.get("secretName"))] if not secret.get("optional") else []
         found += [("ConfigMap", config.get("name"))] if not config.get("optional") else []
+        found += _projected(volume)
     for container in (*lenient_maps(spec.get("initContainers")), *lenient_maps(spec.get("containers"))):
         for variable in lenient_maps(container.get("env")):
             source = lenient_map(variable.get("valueFrom"))

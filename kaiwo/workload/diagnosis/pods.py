@@ -8,6 +8,7 @@ from kaiwo.plugin.observation import Finding
 from kaiwo.workload.diagnosis.evidence import (
     events_about,
     log_lines,
+    missing_pull_secrets,
     newest_warning,
     quoted_events,
     references,
@@ -16,7 +17,7 @@ from kaiwo.workload.diagnosis.evidence import (
 from kaiwo.workload.diagnosis.model import DiagnosedCause, DiagnosisFacts, title
 from kaiwo.workload.json_access import lenient_map, lenient_maps, lenient_text, name_of, one_line
 from kaiwo.workload.labels import DOWNLOADER, TYPE
-from kaiwo.workload.observe import pod_status
+from kaiwo.workload.observe import pod_failure, pod_status
 from kaiwo.workload.observe.waiting import unscheduled
 
 if TYPE_CHECKING:
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
 _MOUNTS = ("FailedMount", "FailedAttachVolume", "FailedMapVolume", "FailedCreatePodSandBox")
 """The kubelet's reasons for a pod that has a node and whose containers cannot be created; events only."""
+
+_UNMOUNTED = "unable to attach or mount volumes"
+"""How a kubelet begins what it says every two minutes of a pod whose volumes are not mounted."""
 
 
 def own_pods(facts: DiagnosisFacts) -> list[Object]:
@@ -67,16 +71,21 @@ def _missing_reference(facts: DiagnosisFacts, pod: Object) -> DiagnosedCause | N
 
 
 def _failed_mount(facts: DiagnosisFacts, pod: Object) -> DiagnosedCause | None:
-    for event in events_about(facts, pod):
-        if event.get("reason") in _MOUNTS:
-            message = f"pod {name_of(pod)} cannot start: {one_line(event.get('message'))}"
-            return DiagnosedCause(
-                lenient_text(event.get("reason")),
-                message,
-                object=title(pod),
-                evidence=quoted_events(facts, pod),
-            )
-    return None
+    found = [event for event in events_about(facts, pod) if event.get("reason") in _MOUNTS]
+    if not found:
+        return None
+    event = min(found, key=_only_waited)
+    return DiagnosedCause(
+        lenient_text(event.get("reason")),
+        f"pod {name_of(pod)} cannot start: {one_line(event.get('message'))}",
+        object=title(pod),
+        evidence=quoted_events(facts, pod),
+    )
+
+
+def _only_waited(event: Object) -> bool:
+    """Whether an event says that volumes are not mounted yet, and not why; another one has the cause."""
+    return _UNMOUNTED in lenient_text(event.get("message")).lower()
 
 
 def problems(facts: DiagnosisFacts) -> Iterator[DiagnosedCause]:
@@ -96,6 +105,7 @@ def problems(facts: DiagnosisFacts) -> Iterator[DiagnosedCause]:
             finding.message,
             object=title(pod),
             evidence=(
+                *missing_pull_secrets(facts, pod),
                 *restart_counts(pod),
                 *quoted_events(facts, pod),
                 *log_lines(facts, pod),
@@ -108,17 +118,14 @@ def failures(facts: DiagnosisFacts) -> Iterator[DiagnosedCause]:
     """How containers ended, of a workload that has failed."""
     if "FAILED" not in (facts.word, facts.outcome.status if facts.outcome else ""):
         return
-    pods = [pod for pod in facts.pods if not downloads(pod)]
-    for pod in pods:
-        finding = pod_status.failure([pod])
-        if finding is not None:
-            yield DiagnosedCause(
-                finding.reason,
-                finding.message,
-                object=title(pod),
-                evidence=(*restart_counts(pod), *log_lines(facts, pod), *quoted_events(facts, pod)),
-            )
-            return
+    if found := pod_failure.failed_pod(pod for pod in facts.pods if not downloads(pod)):
+        pod, finding = found
+        yield DiagnosedCause(
+            finding.reason,
+            finding.message,
+            object=title(pod),
+            evidence=(*restart_counts(pod), *log_lines(facts, pod), *quoted_events(facts, pod)),
+        )
 
 
 def state_of(pod: Object, facts: DiagnosisFacts) -> tuple[str, str]:
@@ -127,7 +134,7 @@ def state_of(pod: Object, facts: DiagnosisFacts) -> tuple[str, str]:
     if lenient_map(pod.get("metadata")).get("deletionTimestamp"):
         return "waits", "is being deleted"
     if phase == "Failed":
-        finding = pod_status.failure([pod])
+        finding = pod_failure.failure([pod])
         return "failed", finding.message if finding else "failed"
     if finding := pod_status.problem([pod], None, facts.now):
         return "failed", finding.message

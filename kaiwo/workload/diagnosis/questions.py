@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from kaiwo.workload.diagnosis.evidence import failed_containers, references
+from kaiwo.workload.diagnosis.evidence import failed_containers, pull_secrets, references
 from kaiwo.workload.diagnosis.pods import state_of
 from kaiwo.workload.json_access import holding, lenient_map, lenient_text, name_of
 from kaiwo.workload.observe import pod_status
@@ -86,6 +86,7 @@ def wanted_references(facts: DiagnosisFacts) -> list[tuple[str, str]]:
         phase = lenient_map(pod.get("status")).get("phase")
         if phase == "Pending" and lenient_map(pod.get("spec")).get("nodeName") and not pod_status.runs(pod):
             found.update(dict.fromkeys(references(pod)))
+            found.update(dict.fromkeys(("Secret", name) for name in pull_secrets(pod)))
     return list(found)[:MOST_SUBJECTS]
 
 

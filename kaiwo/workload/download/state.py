@@ -13,6 +13,7 @@ from kaiwo.workload.download.job import LIMIT_SETTINGS, SCRATCH_SETTING, name_of
 from kaiwo.workload.download.requested import CONDITION
 from kaiwo.workload.json_access import holding, lenient_map, lenient_maps, one_line
 from kaiwo.workload.observe import pod_status
+from kaiwo.workload.observe.pod_failure import failure, pod_name
 from kaiwo.workload.observe.waiting import (
     NOTHING_FOUND,
     WARNING_TIMEOUT,
@@ -122,7 +123,7 @@ def _starting(pod: Object, facts: Facts, recorded: Finding, about: Finding) -> O
     warning_event = facts.warning_event_of(pod)
     again = PodCheck(requeue_after=EVENTS_SECONDS, needs_events=True)
     if warning_event is not None:
-        text = f"pod {pod_status.pod_name(pod)} cannot start: {warning_event.message}"
+        text = f"pod {pod_name(pod)} cannot start: {warning_event.message}"
         finding = Finding(warning_event.reason, text)
         if recorded.reason == finding.reason and warning_event.message.startswith(_TIMED_OUT):
             finding = recorded
@@ -239,7 +240,8 @@ def _failure(owned: list[Object], failed: Object, name: str) -> Finding:
             return Finding("DownloadDiskFull", text)
         case 6:
             return Finding("DownloadUnreachable", text)
-    cause = pod_status.failure(_newest_first(owned))
+    # Each pod is a try of its own, and the last one decides.
+    cause = next((found for pod in _newest_first(owned) if (found := failure([pod]))), None)
     if cause is not None and cause.reason != "ExitCode":
         return Finding(cause.reason, f"the download failed: {cause.message}")
     return Finding("DownloadFailed", text)

@@ -15,7 +15,7 @@ from kaiwo.workload.labels import RESOLVED
 from kaiwo.workload.metadata import conflict, is_ours
 from kaiwo.workload.model import Apply, Create, Delete
 from kaiwo.workload.namespace_defaults import used_for_downloads
-from kaiwo.workload.observe.pod_status import pod_name
+from kaiwo.workload.observe.pod_failure import pod_name
 
 if TYPE_CHECKING:
     from kaiwo.api.conditions import Truth

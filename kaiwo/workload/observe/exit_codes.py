@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 OOM_KILLED = "OOMKilled"
 """The kubelet's reason where a container used more memory than its limit."""
 
+_END_UNKNOWN = "ContainerStatusUnknown"
+"""The kubelet's reason where a container was gone before its end was seen; the code is then 137."""
+
 _MESSAGE_LENGTH = 300
 """Characters of a container's last line that are shown; the log has the rest."""
 
@@ -42,6 +45,8 @@ def exit_text(ended: Object, container: object, pod: Object) -> str:
         limit = memory_limit(pod, container)
         of = f" of {limit}" if limit else ""
         return f"killed because it used more memory than its limit{of} (OOMKilled)"
+    if ended.get("reason") == _END_UNKNOWN:
+        return f"ended unseen, as its node or its container runtime failed; code {code} stands for unknown"
     text = f"exited with code {code}"
     if ended.get("signal"):
         text = f"{text} by signal {ended['signal']}"

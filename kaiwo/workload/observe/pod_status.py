@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 from kaiwo.engine.timestamps import parse_time
 from kaiwo.plugin.observation import Finding
-from kaiwo.workload.json_access import lenient_map, lenient_maps, one_line
+from kaiwo.workload.json_access import lenient_map, lenient_maps
 from kaiwo.workload.observe.crash_loop import CRASH_LOOP, looping, restarts
-from kaiwo.workload.observe.exit_codes import OOM_KILLED, exit_message, exit_text
+from kaiwo.workload.observe.exit_codes import exit_text
+from kaiwo.workload.observe.image_pulls import IMAGE_PROBLEMS, PULLING, pull_problem, stable_pull
+from kaiwo.workload.observe.pod_failure import line, pod_name, rejected_by_node
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -17,12 +19,12 @@ if TYPE_CHECKING:
 
     from kaiwo.engine.resource import Object
 
-_IMAGE = ("ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError")
 _WAITING = (
-    *_IMAGE,
+    *IMAGE_PROBLEMS,
     "CreateContainerConfigError",
     "CreateContainerError",
     "RunContainerError",
+    "PostStartHookError",
     CRASH_LOOP,
 )
 PROBLEMS = frozenset(
@@ -50,11 +52,6 @@ _NODE_SKEW = 300.0
 def severity(reason: str) -> int:
     """The place of a reason among those of pods, 0 for the most severe."""
     return _RANK.get(reason, len(_RANK))
-
-
-def pod_name(pod: Object) -> str:
-    """The pod's name, for messages."""
-    return str(lenient_map(pod.get("metadata")).get("name", ""))
 
 
 def current(pods: Iterable[Object], owner_uid: str | None = None) -> list[Object]:
@@ -151,15 +148,12 @@ def problem(
     if now is not None:
         found += [_stable(finding, text) for pod in known for finding in _crash_loops(pod, now, recorded)]
     if not found and not any(runs(pod) for pod in known):
-        found = [finding for pod in known if (finding := _rejection(pod))]
+        # Such pods stay while others take their place.
+        found = [finding for pod in known if (finding := rejected_by_node(pod))]
     if not found:
         return None
     worst = min(found, key=lambda one: (severity(one.reason), one.message not in text))
-    if worst.reason not in _PULLING or recorded is None or recorded.reason != _PULLING[0]:
-        return worst
-    message = worst.message.replace(worst.reason, recorded.reason, 1)
-    at = recorded.message.find(message.partition(_PULLS)[0])
-    return Finding(recorded.reason, recorded.message[at:] if at >= 0 else message)
+    return stable_pull(worst, recorded) if recorded is not None and worst.reason in PULLING else worst
 
 
 def _stable(finding: Finding, recorded: str) -> Finding:
@@ -194,8 +188,6 @@ _COUNTING = ("Unschedulable", "VolumeNotBound")
 _SCHEDULER_SAYS = " cannot be scheduled: "
 _COUNT = re.compile(r"\b\d+(/\d+)?\b")
 _BETWEEN_REASONS = re.compile(r"[,.:] ")
-_PULLING = ("ImagePullBackOff", "ErrImagePull")
-_PULLS = ": image "
 _RAN = ("running", "terminated")
 _ORDER = (*_WAITING, "Evicted", "VolumeNotBound", "Unschedulable")
 _RANK = {reason: rank for rank, reason in enumerate(_ORDER)}
@@ -204,28 +196,25 @@ _RANK = {reason: rank for rank, reason in enumerate(_ORDER)}
 def _problems(pod: Object) -> Iterator[Finding]:
     name, status = pod_name(pod), lenient_map(pod.get("status"))
     if status.get("reason") == "Evicted":
-        yield Finding("Evicted", _line(f"pod {name} was evicted", status.get("message")))
+        yield Finding("Evicted", line(f"pod {name} was evicted", status.get("message")))
     for container in containers(pod, init=True):
         waiting = _state(container, "waiting") or {}
         reason = waiting.get("reason")
         if reason in _WAITING:
-            what = f"container {container.get('name')} of pod {name}: {reason}"
-            if reason in _IMAGE:
-                # The kubelet's own text alternates with the reason; the image is what one needs to know.
-                yield Finding(
-                    reason, f"{what}{_PULLS}{container.get('image', '')!r} cannot be pulled{_why(waiting)}"
-                )
+            what = f"container {container.get('name')} of pod {name}"
+            if reason in IMAGE_PROBLEMS:
+                yield pull_problem(what, reason, container.get("image", ""), waiting.get("message"))
             elif reason != CRASH_LOOP:
-                yield Finding(reason, _line(what, waiting.get("message")))
+                yield Finding(reason, line(f"{what}: {reason}", waiting.get("message")))
             else:
                 yield _crash_loop(pod, container)
     for condition in lenient_maps(status.get("conditions")):
-        if condition.get("type") == "PodScheduled" and condition.get("reason") == "Unschedulable":
+        if condition.get("type") == "PodScheduled" and condition.get("reason") in _NOT_SCHEDULED:
             text = str(condition.get("message") or "")
             volume = any(words in text.lower() for words in _VOLUME_WORDS)
             yield Finding(
                 "VolumeNotBound" if volume else "Unschedulable",
-                _line(f"pod {name} cannot be scheduled", text),
+                line(f"pod {name} cannot be scheduled", text),
             )
 
 
@@ -242,33 +231,18 @@ def _crash_loop(pod: Object, container: Object) -> Finding:
     return Finding(CRASH_LOOP, ", ".join(part for part in parts if part) + _last_exit(pod, container))
 
 
-def _rejection(pod: Object) -> Finding | None:
-    """Why a node sent a pod away before a container ran, such as UnexpectedAdmissionError for a broken GPU.
+_NOT_SCHEDULED = ("Unschedulable", "SchedulerError")
+"""Reasons of a scheduler: no node takes the pod, or the chosen one failed, mostly over a volume that took too
+long."""
 
-    Such pods stay while others take their place, so they count only where none of those runs.
-    """
-    status = lenient_map(pod.get("status"))
-    reason = _NO_WORD.sub("", str(status.get("reason") or ""))
-    if status.get("phase") != "Failed" or not reason:
-        return None
-    return Finding(reason, _line(f"pod {pod_name(pod)} failed ({reason})", status.get("message")))
-
-
-_NO_WORD = re.compile(r"[^A-Za-z0-9]")
-_VOLUME_WORDS = ("persistentvolumeclaim", "persistent volume", "volume node")
-"""What the scheduler says of pods that wait for a volume."""
-
-_DENIED = (
-    ("not found", "; it does not exist there"),
-    ("manifest unknown", "; it does not exist there"),
-    ("denied", "; access was denied"),
-    ("unauthorized", "; access was denied"),
+_VOLUME_WORDS = (
+    "persistentvolumeclaim",
+    "persistent volume",
+    "volume node",
+    "binding volumes",
+    "non-existent pv",
 )
-
-
-def _why(waiting: Object) -> str:
-    text = str(waiting.get("message") or "").lower()
-    return next((words for sign, words in _DENIED if sign in text), "")
+"""What the scheduler says of pods that wait for a volume."""
 
 
 def _last(container: Object) -> Object:
@@ -279,48 +253,3 @@ def _last(container: Object) -> Object:
 def _last_exit(pod: Object, container: Object) -> str:
     last = _state(container, "terminated") or _last(container)
     return f"{_EXITED}{exit_text(last, container.get('name'), pod)}" if last else ""
-
-
-def _line(text: str, detail: object) -> str:
-    detail = one_line(detail)
-    return f"{text}: {detail}" if detail else text
-
-
-_DISRUPTIONS = {
-    "DeletionByTaintManager": "NodeLost",
-    "DeletionByPodGC": "NodeLost",
-    "EvictionByEvictionAPI": "Evicted",
-    "PreemptionByScheduler": "PreemptedByScheduler",
-}
-"""Reasons of the pod condition DisruptionTarget (core/v1), and what they mean for a workload."""
-
-
-def _disruption(pod: Object) -> Finding | None:
-    """Why the cluster itself took the pod away; what its containers exited with is a consequence."""
-    for condition in lenient_maps(lenient_map(pod.get("status")).get("conditions")):
-        word = _DISRUPTIONS.get(str(condition.get("reason")))
-        if condition.get("type") == "DisruptionTarget" and condition.get("status") == "True" and word:
-            return Finding(word, _line(f"pod {pod_name(pod)} was deleted", condition.get("message")))
-    return None
-
-
-def failure(pods: Iterable[Object]) -> Finding | None:
-    """Why pods failed: a lost node, exit code, memory, eviction; None when no pod has a cause."""
-    for pod in pods:
-        if disruption := _disruption(pod):
-            return disruption
-        status, name = lenient_map(pod.get("status")), pod_name(pod)
-        if status.get("phase") not in ("Failed", "Running"):
-            continue
-        for container in containers(pod, init=True):
-            ended = _state(container, "terminated") or _last(container)
-            if ended and ended.get("exitCode"):
-                reason = OOM_KILLED if ended.get("reason") == OOM_KILLED else "ExitCode"
-                where = f"container {container.get('name')} of pod {name}"
-                how = exit_text(ended, container.get("name"), pod)
-                return Finding(reason, _line(f"{where} {how}", exit_message(ended)))
-        if status.get("reason"):
-            word = str(status["reason"])
-            text = f"pod {name} was evicted" if word == "Evicted" else f"pod {name} failed"
-            return Finding(word, _line(text, status.get("message")))
-    return None

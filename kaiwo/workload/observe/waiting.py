@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kaiwo.engine.timestamps import parse_time
 from kaiwo.plugin.observation import Finding, Outcome
 from kaiwo.workload.json_access import lenient_map, lenient_maps
-from kaiwo.workload.observe import crash_loop, pod_status
+from kaiwo.workload.observe import crash_loop, pod_failure, pod_status
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -121,7 +121,7 @@ def unscheduled(pods: Iterable[Object], now: datetime) -> PodCheck:
         if left[-1] <= 0:
             scheduler = spec.get("schedulerName") or "default-scheduler"
             text = (
-                f"pod {pod_status.pod_name(pod)} is not scheduled: scheduler {scheduler!r} has not "
+                f"pod {pod_failure.pod_name(pod)} is not scheduled: scheduler {scheduler!r} has not "
                 f"responded for {SCHEDULER_TIMEOUT:.0f} s; install it, or set KaiwoConfig "
                 "scheduling.kubeSchedulerName"
             )

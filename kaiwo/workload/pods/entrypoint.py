@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+import re
+
 from kaiwo.api.shebang import command_of
 from kaiwo.api.spec_rules import ENTRYPOINT_LENGTH
 from kaiwo.workload.errors import SpecError
 
 ENTRYPOINT = "spec.entrypoint"
 """The field of the entrypoint."""
+
+
+_LAST_CONTINUATION = re.compile(r"(?<!\\)((?:\\\\)*)\\\r?\n\s*\Z")
+"""A backslash before the last line end, itself not quoted by another one."""
+
+
+def finished_script(text: str) -> str:
+    """A script without a backslash at the end of its last line.
+
+    It joins nothing. Without the line end, which is trimmed, a shell passes it to the program as an argument.
+    """
+    while (joined := _LAST_CONTINUATION.sub(r"\1", text)) != text:
+        text = joined
+    return text
 
 
 def entrypoint_text(text: str | None) -> str:

@@ -61,7 +61,9 @@ def _require_models(pod: Object, models: Sequence[str], path: str) -> None:
     terms = []
     for position, term in enumerate(as_maps(required.get("nodeSelectorTerms"), where)):
         expressions = as_maps(term.get("matchExpressions"), f"{where}[{position}].matchExpressions")
-        terms.append({**term, "matchExpressions": [*expressions, wanted]})
+        # A term without requirements matches no node, and must not begin to match any.
+        empty = not expressions and not term.get("matchFields")
+        terms.append(term if empty else {**term, "matchExpressions": [*expressions, wanted]})
     required["nodeSelectorTerms"] = terms or [{"matchExpressions": [wanted]}]
     node[name] = required
     affinity["nodeAffinity"] = node

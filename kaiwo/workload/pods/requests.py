@@ -18,6 +18,8 @@ Amounts = dict[str, Quantity]
 def pod_requests(spec: Object) -> Amounts:
     """The amounts of each resource that a pod needs: its containers together, or one init container if more.
 
+    What the spec says of the pod as a whole counts in their place (Kubernetes 1.34).
+
     Args:
         spec: a pod's spec, live or in a template. A limit without a request is a request, too.
     """
@@ -38,6 +40,9 @@ def pod_requests(spec: Object) -> Amounts:
         _add(beside, requests)
         _raise_to(largest, beside)
     _raise_to(total, largest)
+    whole = lenient_map(spec.get("resources"))
+    limits = _quantities(lenient_map(whole.get("limits")))
+    total = {**limits, **total, **_quantities(lenient_map(whole.get("requests")))}
     _add(total, _quantities(lenient_map(spec.get("overhead"))))
     return total
 

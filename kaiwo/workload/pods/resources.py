@@ -67,6 +67,8 @@ class Needs:
         memory: memory that goes before ``spec.resources``, empty for none.
         memory_from: the setting that it comes from, in words.
         claims: ``spec.resources.claims``, devices that every container gets beside its own.
+        of_pod: resources that the template gives to the pod as a whole. Its containers share them, and the
+            API server takes no container that has more.
     """
 
     defaults: Mapping[str, Mapping[str, Any]]
@@ -78,6 +80,7 @@ class Needs:
     memory: str = ""
     memory_from: str = ""
     claims: tuple[Object, ...] = ()
+    of_pod: frozenset[str] = frozenset()
 
 
 def spec_defaults(
@@ -112,6 +115,8 @@ def with_resources(container: Object, needs: Needs, path: str, origins: Origins)
     own, values = _own(container, path)
     warnings = _set_gpus(values, needs, path) if needs.primary and needs.gpus is not None else []
     for key, value, level in _offers(needs):
+        if level is Level.CONFIG and key in needs.of_pod:
+            continue
         for side in _SIDES:
             values[side].setdefault(key, (value, level))
     for side in _SIDES:
@@ -119,11 +124,21 @@ def with_resources(container: Object, needs: Needs, path: str, origins: Origins)
             values[side].setdefault(key, (value, Level.SPEC))
     if needs.primary:
         for key, default in (("cpu", DEFAULT_CPU), ("memory", DEFAULT_MEMORY)):
-            for side in _SIDES:
+            for side in () if key in needs.of_pod else _SIDES:
                 values[side].setdefault(key, (default, Level.DEFAULT))
     _clamp(values, path)
     own = _with_claims(own, needs.claims, path)
     return _result(own, values, path, origins, needs.memory_from), warnings
+
+
+def resources_of_pod(pod: Object, path: str) -> frozenset[str]:
+    """The resources that a pod spec gives to the pod as a whole.
+
+    Raises:
+        SpecError: they have an impossible shape.
+    """
+    own = as_map(pod.get("resources"), f"{path}.resources")
+    return frozenset(key for side in _SIDES for key in as_map(own.get(side), f"{path}.resources.{side}"))
 
 
 def completed(

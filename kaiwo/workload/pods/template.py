@@ -9,11 +9,11 @@ from kaiwo.workload.json_access import as_map, as_maps, as_strings, is_blank, wi
 from kaiwo.workload.labels import PREFERRED_TOPOLOGY, REQUIRED_TOPOLOGY
 from kaiwo.workload.metadata import embedded, layered, system_labels
 from kaiwo.workload.pods.contributions import contributed
-from kaiwo.workload.pods.entrypoint import command
+from kaiwo.workload.pods.entrypoint import command, finished_script
 from kaiwo.workload.pods.environment import set_environment
 from kaiwo.workload.pods.list_merge import merged, tidy
 from kaiwo.workload.pods.placement import place
-from kaiwo.workload.pods.resources import Needs, spec_defaults, with_resources
+from kaiwo.workload.pods.resources import Needs, resources_of_pod, spec_defaults, with_resources
 from kaiwo.workload.pods.security import set_contexts
 from kaiwo.workload.pods.volumes import add_volumes
 
@@ -27,6 +27,12 @@ _LOG_TELLS_SINCE = 3
 """The first version of the generated templates in which the log of a failed container says why it failed.
 
 The default of Kubernetes is a file that few programs write, so rules would have nothing but exit codes."""
+
+_FINISHES_SCRIPTS_SINCE = 4
+"""The first version of the generated templates without a backslash at the end of a script."""
+
+_SHARES_SINCE = 4
+"""The first version of the generated templates in which containers share the resources of their pod."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +89,7 @@ def pod_template(
     add_volumes(pod, inp, role.shm if generated else "", path, origins)
     primary = pod["containers"][0]
     set_environment(primary, inp, f"{path}.containers[0]", origins)
-    if role.entrypoint and (words := command(inp.workload.spec.entrypoint)):
+    if role.entrypoint and (words := command(_script(inp))):
         primary["command"] = words
         primary.pop("args", None)
         origins.note(f"{path}.containers[0].command", "user", "spec.entrypoint")
@@ -96,6 +102,11 @@ def pod_template(
         for position, container in enumerate(as_maps(result["spec"].get(group), f"{path}.{group}")):
             tidy(container, f"{path}.{group}[{position}]")
     return result, warnings
+
+
+def _script(inp: RenderInput) -> str:
+    text = inp.workload.spec.entrypoint or ""
+    return finished_script(text) if inp.resolved.template_version >= _FINISHES_SCRIPTS_SINCE else text
 
 
 def _gpu_keys(inp: RenderInput) -> tuple[str, ...]:
@@ -192,6 +203,8 @@ def _containers(pod: Object, inp: RenderInput, role: PodRole, generated: bool, o
     spec, allocation, keys = inp.workload.spec, inp.resolved.allocation, _gpu_keys(inp)
     defaults, warnings = spec_defaults(spec.resources, keys)
     asked = bool(spec.gpus or spec.gpus_per_replica)
+    shares = inp.resolved.template_version >= _SHARES_SINCE
+    of_pod = resources_of_pod(pod, f"{role.path}.spec") if shares else frozenset()
     claims = tuple(claim.dump() for claim in (spec.resources.claims or ())) if spec.resources else ()
     for group in ("initContainers", "containers"):
         for position, container in enumerate(pod.get(group) or ()):
@@ -208,6 +221,7 @@ def _containers(pod: Object, inp: RenderInput, role: PodRole, generated: bool, o
                 memory=role.memory if primary else "",
                 memory_from=role.memory_from,
                 claims=claims,
+                of_pod=of_pod,
             )
             resources, more = with_resources(container, needs, path, origins)
             warnings += more

@@ -58,7 +58,7 @@ async def test_a_service_gets_ready_and_scales_to_zero_and_back(operator: Start,
     service = await user.client.get(SERVICE, user.namespace, "chat")
     assert status["childUID"] == deployment["metadata"]["uid"]
     assert deployment["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
-    assert service["spec"]["selector"] == {RUN_ID: created["metadata"]["uid"]}
+    assert service["spec"]["selector"] == {"app": "chat", RUN_ID: created["metadata"]["uid"]}
     for obj in (deployment, service):
         assert obj["metadata"]["labels"]["kaiwo.silogen.ai/run-id"] == created["metadata"]["uid"]
         assert obj["metadata"]["ownerReferences"][0]["uid"] == created["metadata"]["uid"]

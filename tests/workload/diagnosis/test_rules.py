@@ -9,6 +9,7 @@ import pytest
 from kaiwo.plugin.diagnosis import ChainLink, QueueExplanation
 from kaiwo.plugin.observation import Finding, Outcome
 from kaiwo.workload.diagnosis.model import DiagnosisFacts
+from kaiwo.workload.diagnosis.questions import wanted_references
 from kaiwo.workload.diagnosis.rules import diagnose
 from kaiwo.workload.storage.classes import StorageClass
 
@@ -74,6 +75,14 @@ def _mount(c: Cluster) -> Object:
     pod = c.pod(containerStatuses=c.container(waiting={"reason": "ContainerCreating"}))
     said = 'MountVolume.SetUp failed for volume "nfs": mount failed: exit status 32'
     return {"pods": [pod], "events": [c.event(pod, "FailedMount", said)]}
+
+
+def _attach(c: Cluster) -> Object:
+    pod = c.pod(containerStatuses=c.container(waiting={"reason": "ContainerCreating"}))
+    said = 'Multi-Attach error for volume "pvc-1" Volume is already used by pod(s) train-y'
+    waits = "Unable to attach or mount volumes: unmounted volumes=[data]: timed out waiting for the condition"
+    cause = c.event(pod, "FailedAttachVolume", said) | {"lastTimestamp": "2026-01-31T11:58:10Z"}
+    return {"pods": [pod], "events": [c.event(pod, "FailedMount", waits), cause]}
 
 
 def _queued(c: Cluster) -> Object:
@@ -184,6 +193,7 @@ CAUSES: dict[str, tuple[Callable[[Cluster], Object], str, str, str]] = {
     "volume": (_unbound, "VolumePending", "no StorageClass 'fast' exists; existing: slow", "describe pvc"),
     "secret": (_secret, "FailedMount", "Secret creds does not exist in namespace team", "get secrets"),
     "mount": (_mount, "FailedMount", "exit status 32", "get secrets"),
+    "attach": (_attach, "FailedAttachVolume", "already used by pod(s) train-y", "describe pvc"),
     "quota": (_queued, "Pending", "2 more needed", "kaiwo queue blue"),
     "queue": (_no_queue, "ClusterQueueNotFound", "use one of green, red", "kaiwo queue blue"),
     "download": (_download, "Downloading", "try 1 of 4 failed (no answer)", "logs job/train --download"),
@@ -238,6 +248,20 @@ def test_a_cause_comes_before_its_effects(cluster: Cluster) -> None:
         "VolumePending",
         "VolumeNotBound",
     ]
+
+
+def test_a_missing_pull_secret_is_evidence_for_an_image_that_cannot_be_pulled(cluster: Cluster) -> None:
+    """The kubelet pulls without it, and the registry only says that it denies access."""
+    waiting = {"reason": "ErrImagePull", "message": "denied"}
+    secrets = [{"name": "registry"}, {"name": "there"}]
+    pod = cluster.pod(
+        containerStatuses=cluster.container(waiting=waiting), spec={"imagePullSecrets": secrets}
+    )
+    facts = cluster.facts(pods=[pod], child=_job())
+    assert wanted_references(facts) == [("Secret", "registry"), ("Secret", "there")]
+    found = diagnose(cluster.facts(pods=[pod], child=_job(), missing=(("Secret", "registry"),)))
+    assert found.verdict.code == "ErrImagePull"
+    assert found.verdict.evidence == ("Secret registry of imagePullSecrets does not exist in namespace team",)
 
 
 def test_many_pods_with_one_problem_are_one_cause(cluster: Cluster) -> None:

@@ -44,6 +44,11 @@ UNLIMITED = (
             {"status": {"reason": "Evicted"}},
             "exited with code 137 (SIGKILL: the node ended its pod, Evicted)",
         ),
+        (
+            {"exitCode": 137, "reason": "ContainerStatusUnknown"},
+            POD,
+            "ended unseen, as its node or its container runtime failed; code 137 stands for unknown",
+        ),
         ({"exitCode": 127}, {}, "exited with code 127 (the command was not found)"),
         ({"exitCode": 1}, {}, "exited with code 1"),
         ({"exitCode": 1, "signal": 9}, {}, "exited with code 1 by signal 9"),

@@ -191,6 +191,19 @@ def test_a_missing_api_is_named(world: World) -> None:
     assert "jobs.batch" in refused(world, "BackendUnavailable")
 
 
+def test_a_field_for_ray_of_a_workload_without_ray_is_ignored_with_the_switch(world: World) -> None:
+    """The user learns that ``ray: true`` is missing, not which backend runs the workload instead."""
+    first, (field,) = world.registry.backends[0], world.registry.backends[0].fields
+    fields = tuple(dataclasses.replace(field, path=(name,)) for name in ("rayJob", "rayOptions"))
+    ray = dataclasses.replace(first, name="ray_job", fields=fields)
+    ray = override_methods(ray, serves=lambda workload: workload.spec.ray)
+    world.registry = dataclasses.replace(world.registry, backends=(*world.registry.backends, ray))
+    world.obj["spec"] |= {"rayOptions": {}}
+    assert world.plan().warnings == (
+        "spec.rayOptions is ignored: the workload does not run on Ray; set ray: true to use it",
+    )
+
+
 def test_an_unused_block_is_ignored_with_a_warning(world: World) -> None:
     """Of two embedded blocks the one that is not used is reported."""
     ray = dataclasses.replace(

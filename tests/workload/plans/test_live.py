@@ -179,9 +179,31 @@ def test_a_kubelet_that_alternates_between_two_reasons_is_reported_once(world: W
         assert states(world) == []
 
 
-def unschedulable(text: str) -> Object:
+def test_the_cause_of_a_failed_pull_stays_while_the_kubelet_waits(world: World) -> None:
+    """A kubelet before Kubernetes 1.31 says only that it waits; the try before has said why."""
+    world.settle()
+    world.set(pods=(world.pod(**waiting("ErrImagePull", "x: not found")),))
+    states(world)
+    world.set(pods=(world.pod(**waiting("ImagePullBackOff", 'Back-off pulling image "no/such:1"')),))
+    assert states(world) == ["STARTING"]
+    assert world.status["reason"] == "ImagePullBackOff"
+    assert world.status["message"].endswith(
+        "ImagePullBackOff: image 'no/such:1' cannot be pulled; it does not exist there"
+    )
+
+
+@pytest.mark.parametrize("reason", ["RegistryUnavailable", "SignatureValidationFailed", "PostStartHookError"])
+def test_what_newer_kubelets_report_is_the_reason(world: World, reason: str) -> None:
+    """Signatures of images, registries that do not answer, and hooks that fail have reasons of their own."""
+    world.settle()
+    world.set(pods=(world.pod(**waiting(reason, "it failed")),))
+    assert states(world) == ["STARTING"]
+    assert world.status["reason"] == reason
+
+
+def unschedulable(text: str, reason: str = "Unschedulable") -> Object:
     """Status of a pod that the scheduler cannot place."""
-    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": text}
+    condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": text}
     return {"phase": "Pending", "conditions": [condition]}
 
 
@@ -192,6 +214,37 @@ def unschedulable(text: str) -> Object:
         ("reading manifest 1 in registry/x: manifest unknown", "; it does not exist there"),
         ("pull access denied for x, repository does not exist", "; access was denied"),
         ("401 Unauthorized", "; access was denied"),
+        ("unexpected status from GET request to https://ghcr.io/token: 403 Forbidden", "; access was denied"),
+        ("Head https://1.dkr.ecr.aws/v2/a: no basic auth credentials", "; access was denied"),
+        (
+            "failed to pull and unpack image x: no match for platform in manifest: not found",
+            "; it is not built for the node's architecture",
+        ),
+        (
+            'no image found in image index for architecture "arm64", variant "v8", OS "linux"',
+            "; it is not built for the node's architecture",
+        ),
+        (
+            "429 Too Many Requests - Server message: toomanyrequests: You have reached your pull rate limit",
+            "; the registry allows no more pulls for now",
+        ),
+        (
+            'error getting credentials: exec: "docker-credential-ecr-login": executable file not found',
+            "; the node lacks the program for the registry's credentials",
+        ),
+        (
+            "dial tcp: lookup r.example on 10.96.0.10:53: no such host",
+            "; the name of the registry is unknown to the node",
+        ),
+        (
+            "tls: failed to verify certificate: x509: certificate signed by unknown authority",
+            "; the node does not trust the registry's certificate",
+        ),
+        (
+            "http: server gave HTTP response to HTTPS client",
+            "; the registry serves HTTP, and the node expects HTTPS",
+        ),
+        ("failed to extract layer: write /x: no space left on device", "; the node's disk is full"),
         ("dial tcp: i/o timeout", ""),
     ],
 )
@@ -216,6 +269,25 @@ def test_the_schedulers_text_is_the_message(world: World, text: str, reason: str
     """The reason why a pod has no node is reported with the scheduler's message."""
     world.settle()
     world.set(pods=(world.pod(**unschedulable(text)),))
+    states(world)
+    assert world.status["reason"] == reason
+    assert text in world.status["message"]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (
+            'running PreBind plugin "VolumeBinding": binding volumes: context deadline exceeded',
+            "VolumeNotBound",
+        ),
+        ('running Reserve plugin "GangScheduling": no quorum', "Unschedulable"),
+    ],
+)
+def test_a_node_that_was_chosen_in_vain_is_reported(world: World, text: str, reason: str) -> None:
+    """A scheduler's own failure has the reason SchedulerError, mostly since a disk is made too slowly."""
+    world.settle()
+    world.set(pods=(world.pod(**unschedulable(text, "SchedulerError")),))
     states(world)
     assert world.status["reason"] == reason
     assert text in world.status["message"]

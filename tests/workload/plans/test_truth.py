@@ -132,6 +132,24 @@ def test_a_deadline_does_not_pass_through_another_start(world: World) -> None:
     assert reported(world) == ("FAILED", "DeadlineExceeded")
 
 
+def test_the_pods_that_a_failed_job_stops_are_not_its_cause(world: World) -> None:
+    """Of parallel pods one fails, and the Job controller stops the others, which end with its signal."""
+    world.settle()
+    pod = runs(world)
+    broken = {"exitCode": 2, "startedAt": STARTED, "finishedAt": LATER}
+    failed = {"phase": "Failed", "containerStatuses": [container(terminated=broken)]}
+    failed = {**pod, "metadata": {**pod["metadata"], "name": "train-b"}, "status": failed}
+    judged(world, "FailureTarget")
+    killed = {"exitCode": 143, "startedAt": STARTED, "finishedAt": ENDED}
+    going = {**pod, "metadata": {**pod["metadata"], "deletionTimestamp": ENDED}}
+    going["status"] = {"phase": "Failed", "containerStatuses": [container(terminated=killed)]}
+    world.set(pods=(going, failed))
+    assert reported(world) == ("RUNNING", "Running")
+    judged(world, "Failed")
+    assert reported(world) == ("FAILED", "ExitCode")
+    assert "train-b exited with code 2" in world.status["message"]
+
+
 def test_what_never_ran_has_no_start(world: World) -> None:
     """An image that could not be pulled until the deadline: an end, and no start that is made up."""
     world.settle()

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kaiwo.workload.errors import SpecError
-from kaiwo.workload.pods.entrypoint import command
+from kaiwo.workload.pods.entrypoint import command, finished_script
 
 
 @pytest.mark.parametrize(
@@ -28,6 +28,22 @@ from kaiwo.workload.pods.entrypoint import command
 def test_a_script_becomes_a_command(text: str, words: list[str]) -> None:
     """The first line chooses the interpreter; the rest reaches it untouched."""
     assert command(text) == words
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("python a.py \\\n  --x \\\n", "python a.py \\\n  --x "),
+        ("python a.py \\\r\n", "python a.py "),
+        ("python a.py \\\n\\\n  \n", "python a.py "),
+        ("echo a\\\\\n", "echo a\\\\\n"),
+        ("echo a\\", "echo a\\"),
+        ("echo 'a\\\nb'\n", "echo 'a\\\nb'\n"),
+    ],
+)
+def test_a_backslash_that_joins_nothing_is_no_argument(text: str, wanted: str) -> None:
+    """The line end behind it is trimmed; a shell would pass the backslash to the program."""
+    assert finished_script(text) == wanted
 
 
 @pytest.mark.parametrize("text", ["", "   ", "\n\t\n", None])

@@ -113,6 +113,12 @@ def test_a_request_never_exceeds_its_limit(
     assert (resources["requests"]["memory"], resources["limits"]["memory"]) == (requests, limits)
 
 
+def test_a_ray_head_shares_the_memory_of_its_pod() -> None:
+    """Its setting is a default, too."""
+    resources, _ = made(memory="16Gi", memory_from="KaiwoConfig", of_pod=frozenset({"memory"}))
+    assert resources == both(cpu="2")
+
+
 def test_a_ray_head_follows_its_own_setting() -> None:
     """Memory of a head: its own, then KaiwoConfig, then spec.resources; CPU is as of any container."""
     spec = both(memory="4Gi", cpu="3")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -208,7 +209,7 @@ def test_gpu_pods_go_to_gpu_nodes_of_the_wanted_models() -> None:
     )
     wanted = {"key": "kaiwo/gpu-model", "operator": "In", "values": ["mi300x", "mi250"]}
     zone = {"key": "zone", "operator": "Exists"}
-    terms = [{"matchExpressions": [zone]}, {"matchFields": [{"key": "metadata.name"}]}]
+    terms = [{"matchExpressions": [zone]}, {"matchFields": [{"key": "metadata.name"}]}, {}]
     given = embedded(
         tolerations=[{"key": "a"}],
         affinity={
@@ -228,9 +229,22 @@ def test_gpu_pods_go_to_gpu_nodes_of_the_wanted_models() -> None:
     ] == [
         {"matchExpressions": [zone, wanted]},
         {"matchFields": [{"key": "metadata.name"}], "matchExpressions": [wanted]},
-    ]
+        {},
+    ], "an empty term matches no node"
     plain = template(embedded(), resolved=Resolved(allocation=Allocation(), gpu_taint_key="k"))["spec"]
     assert plain.keys().isdisjoint({"tolerations", "affinity"})
+
+
+def test_containers_share_what_their_pod_has_as_a_whole() -> None:
+    """The API server takes no container with more than its pod; what the pod lacks has its default."""
+    pod = template(embedded(resources={"limits": {"memory": "4Gi"}}))["spec"]
+    assert pod["resources"] == {"limits": {"memory": "4Gi"}}
+    assert pod["containers"][0]["resources"] == {"requests": {"cpu": "2"}, "limits": {"cpu": "2"}}
+    earlier = dataclasses.replace(RESOLVED, template_version=3)
+    kept = template(embedded(resources={"limits": {"memory": "32Gi"}}), resolved=earlier)["spec"]
+    assert kept["containers"][0]["resources"]["limits"] == {"cpu": "2", "memory": "16Gi"}
+    with pytest.raises(SpecError, match=r"resources\.limits: must be an object"):
+        template(embedded(resources={"limits": 4}))
 
 
 def test_gpus_in_an_init_container_are_tolerated_too() -> None:
