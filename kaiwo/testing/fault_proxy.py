@@ -27,6 +27,7 @@ from kaiwo.engine.credentials import Connection
 from kaiwo.testing.assertions import require
 from kaiwo.testing.faults import MUTATING, STREAM_FAULTS, Fault, FaultRecord, Faults
 from kaiwo.testing.kubeconfig import write_kubeconfig
+from kaiwo.testing.stream_server import cut
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -101,8 +102,13 @@ class FaultProxy(Faults):
         self._closing = True
         self._released.set()
         await self._cut_open_watches()
-        if self._runner is not None:
+        if self._runner is not None and (server := self._runner.server) is not None:
+            connections = set(server.connections)
+            transports = {connection.transport for connection in connections}
             await self._runner.cleanup()
+            # Connections that came meanwhile; of the others those whose clients read nothing are still open.
+            transports |= {connection.transport for connection in server.connections}
+            await cut({transport for transport in transports if transport is not None})
         if self._handlers:
             await asyncio.wait(self._handlers, timeout=10.0)
         if self._session is not None:

@@ -11,6 +11,7 @@ import pytest
 from kaiwo.client.errors import InvalidArgument
 from kaiwo.client.port_forward import parse_ports, pipe
 from kaiwo.engine.errors import ConnectionBroken, StreamFailed
+from kaiwo.testing.stream_server import stream_server
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -67,16 +68,14 @@ async def piped(
             ended.append(None)
         except Exception as error:  # noqa: BLE001  the test looks at it
             ended.append(error)
-        writer.close()
 
-    server = await asyncio.start_server(accept, "127.0.0.1", 0)
-    reader, writer = await asyncio.open_connection("127.0.0.1", server.sockets[0].getsockname()[1])
-    try:
-        async with asyncio.timeout(10):
-            yield reader, writer
-    finally:
-        writer.close()
-        server.close()
+    async with stream_server(accept) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        try:
+            async with asyncio.timeout(10):
+                yield reader, writer
+        finally:
+            writer.close()
 
 
 async def test_the_pods_end_is_the_local_end() -> None:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import gc
 import json
-from typing import Final
+import socket
+from contextlib import closing
+from functools import partial
+from typing import Any, Final
+from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
@@ -153,3 +159,62 @@ async def test_an_answer_ends_in_its_middle() -> None:
         async with session.get(f"{proxy.url}/jobs") as answer:
             with pytest.raises(aiohttp.ClientPayloadError):
                 await answer.read()
+
+
+class Client:
+    """A client of the proxy with a plain socket that outlives the proxy."""
+
+    def __init__(self) -> None:
+        self.socket = socket.socket()
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        self.socket.setblocking(False)  # noqa: FBT003
+
+    async def send(self, proxy: FaultProxy, content: bytes) -> None:
+        """Connect, and send something."""
+        loop = asyncio.get_running_loop()
+        url = urlsplit(proxy.url)
+        await loop.sock_connect(self.socket, (url.hostname, url.port))
+        await loop.sock_sendall(self.socket, content)
+
+
+async def _unread(client: Client) -> None:
+    """Request 64 MB, read nothing, and close the proxy."""
+    application = web.Application()
+    application.router.add_get("/jobs", _large)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    host, port = runner.addresses[0][:2]
+    async with FaultProxy(Connection(f"http://{host}:{port}")) as proxy:
+        await client.send(proxy, b"GET /jobs HTTP/1.1\r\nHost: a\r\n\r\n")
+        while not proxy.records:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.2)
+    await runner.cleanup()
+
+
+async def _large(_: web.Request) -> web.Response:
+    return web.Response(body=bytes(64 << 20))
+
+
+async def _late(client: Client, steps: int) -> None:
+    """Connect while the proxy is being closed, after some steps of the event loop."""
+
+    async def connect() -> None:
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        await client.send(proxy, b"GET ")
+
+    async with FaultProxy(NOBODY) as proxy:
+        connecting = asyncio.create_task(connect())
+    with contextlib.suppress(ConnectionError):
+        await connecting
+
+
+@pytest.mark.parametrize("scenario", [_unread, *(partial(_late, steps=steps) for steps in range(8))])
+def test_no_connection_outlives_the_proxy(scenario: Any) -> None:
+    """Not one whose client reads nothing, and not one that comes while the proxy is being closed."""
+    client = Client()
+    with closing(client.socket):
+        asyncio.run(scenario(client))
+        gc.collect()

@@ -12,6 +12,7 @@ import pytest
 from aiohttp import web
 
 from kaiwo.plugin.lifecycle import Transition
+from kaiwo.testing.stream_server import stream_server
 from kaiwo_notify.settings import NotifySettings
 
 if TYPE_CHECKING:
@@ -118,7 +119,6 @@ class MailReceiver:
         """One connection."""
         with contextlib.suppress(ConnectionError):
             await self._talk(reader, writer)
-        writer.close()
 
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         def say(text: str) -> None:
@@ -150,8 +150,5 @@ class MailReceiver:
 async def mailbox() -> AsyncIterator[MailReceiver]:
     """A receiver over SMTP."""
     made = MailReceiver()
-    server = await asyncio.start_server(made.serve, "127.0.0.1", 0)
-    made.port = server.sockets[0].getsockname()[1]
-    yield made
-    server.close()
-    await server.wait_closed()
+    async with stream_server(made.serve) as made.port:
+        yield made

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kaiwo.testing.stream_server import stream_server
 from kaiwo_notify import delivery, listener
 from kaiwo_notify.addresses import BlockedAddress, check_address
 from kaiwo_notify.delivery import DeliveryError, deliver
@@ -112,27 +113,23 @@ async def test_a_receiver_that_hangs_delays_neither_the_caller_nor_another_sink(
 ) -> None:
     """Each sink has a queue of its own, which is bounded."""
 
-    async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def hang(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
         await reader.read()
-        writer.close()
 
-    silent = await asyncio.start_server(hang, "127.0.0.1", 0)
-    port = silent.sockets[0].getsockname()[1]
-    hanging = {"name": "hangs", "type": "slack", "url": f"http://127.0.0.1:{port}/", "perHour": 10_000}
-    settings = parsed(hanging, slack(receiver, perHour=10_000))
-    began = time.process_time()
-    for number in range(listener.CAPACITY + 50):
-        await notify(transition(name=f"job-{number}"), settings)
-        if number % 50 == 0:
-            await receiver.has(number // 2)
-    assert time.process_time() - began < 20
-    outbox = listener._outboxes["hangs"]
-    assert outbox._waiting.qsize() <= listener.CAPACITY
-    assert outbox._limit.left_out > 0
-    await receiver.has(listener.CAPACITY)
-    await listener._outboxes.pop("hangs").close()
-    silent.close()
-    await silent.wait_closed()
+    async with stream_server(hang) as port:
+        hanging = {"name": "hangs", "type": "slack", "url": f"http://127.0.0.1:{port}/", "perHour": 10_000}
+        settings = parsed(hanging, slack(receiver, perHour=10_000))
+        began = time.process_time()
+        for number in range(listener.CAPACITY + 50):
+            await notify(transition(name=f"job-{number}"), settings)
+            if number % 50 == 0:
+                await receiver.has(number // 2)
+        assert time.process_time() - began < 20
+        outbox = listener._outboxes["hangs"]
+        assert outbox._waiting.qsize() <= listener.CAPACITY
+        assert outbox._limit.left_out > 0
+        await receiver.has(listener.CAPACITY)
+        await listener._outboxes.pop("hangs").close()
 
 
 async def test_more_messages_than_allowed_are_counted_and_left_out(

@@ -26,6 +26,7 @@ from kaiwo.plugin.loader import load as load_plugins
 from kaiwo.plugin.selection import PluginSelection
 from kaiwo.testing.admission import answer_to
 from kaiwo.testing.fault_proxy import FaultProxy
+from kaiwo.testing.stream_server import stream_server
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -73,22 +74,18 @@ class Service:
         self.targets: list[int] = []
         self.port = 0
         self._turn = 0
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._stack = contextlib.AsyncExitStack()
 
     async def __aenter__(self) -> Self:
         """Accept connections."""
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
-        self.port = self._server.sockets[0].getsockname()[1]
+        self.port = await self._stack.enter_async_context(stream_server(self._serve))
         return self
 
     async def __aexit__(self, *_: object) -> None:
         """Close all connections."""
-        self._server.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._stack.aclose()
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         for _ in range(len(self.targets)):
             self._turn += 1
             try:
@@ -97,12 +94,11 @@ class Service:
                 )
             except OSError:
                 continue
-            for source, sink in ((reader, there[1]), (there[0], writer)):
-                task = asyncio.create_task(self._copy(source, sink))
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
+            try:
+                await asyncio.gather(self._copy(reader, there[1]), self._copy(there[0], writer))
+            finally:
+                there[1].transport.abort()
             return
-        writer.close()
 
     @staticmethod
     async def _copy(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:

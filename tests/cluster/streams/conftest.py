@@ -22,6 +22,7 @@ import yaml
 from kaiwo.api.crds import KAIWO_JOB
 from kaiwo.engine.errors import ApiError, NotFound
 from kaiwo.engine.resource import NODE, POD
+from kaiwo.testing.stream_server import stream_server
 from kaiwo_sandbox import nodes
 from kaiwo_sandbox import state as sandbox_state
 from kaiwo_sandbox.ports import free_ports
@@ -192,7 +193,6 @@ async def _shout(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
         while line := await reader.readline():
             writer.write(line.upper())
             await writer.drain()
-    writer.close()
 
 
 @pytest.fixture
@@ -200,42 +200,41 @@ async def kubelet(
     control_plane: Any, client: Client, namespace: str, tmp_path: Path
 ) -> AsyncIterator[Kubelet]:
     """A node of the namespace's name, simulated by a kwok of its own."""
-    server = await asyncio.start_server(_shout, "127.0.0.1", 0)
-    (tmp_path / "kwok.yaml").write_text(_configuration(tmp_path, server.sockets[0].getsockname()[1]))
-    state = sandbox_state.load(control_plane.directory)
-    [node_port] = free_ports(1)
-    pki = control_plane.directory / "pki"
-    simulator = subprocess.Popen(  # noqa: ASYNC220  the sandbox's own program; ends with the test
-        [
-            state.programs["kwok"],
-            f"--kubeconfig={control_plane.kubeconfig}",
-            f"--config={tmp_path / 'kwok.yaml'}",
-            f"--manage-nodes-with-annotation-selector={ANNOTATION}={namespace}",
-            "--node-ip=127.0.0.1",
-            f"--node-port={node_port}",
-            f"--server-address=127.0.0.1:{node_port}",
-            f"--tls-cert-file={pki / 'kubelet.crt'}",
-            f"--tls-private-key-file={pki / 'kubelet.key'}",
-            "--v=WARN",
-        ],
-        env={**os.environ, "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        machine = nodes.node(namespace)
-        machine["metadata"]["annotations"] = {ANNOTATION: namespace}
-        await asyncio.to_thread(control_plane.add_node, machine)
-        for name in CONTAINERS:
-            (tmp_path / f"{name}.log").touch()
-        workload = await client.create(KAIWO_JOB, job(namespace))
-        yield Kubelet(client, namespace, tmp_path, workload, control_plane.kubeconfig)
-    finally:
-        with suppress(ApiError):
-            await client.delete(NODE, None, namespace)
-        simulator.kill()
-        simulator.wait()
-        server.close()
+    async with stream_server(_shout) as port:
+        (tmp_path / "kwok.yaml").write_text(_configuration(tmp_path, port))
+        state = sandbox_state.load(control_plane.directory)
+        [node_port] = free_ports(1)
+        pki = control_plane.directory / "pki"
+        simulator = subprocess.Popen(  # noqa: ASYNC220  the sandbox's own program; ends with the test
+            [
+                state.programs["kwok"],
+                f"--kubeconfig={control_plane.kubeconfig}",
+                f"--config={tmp_path / 'kwok.yaml'}",
+                f"--manage-nodes-with-annotation-selector={ANNOTATION}={namespace}",
+                "--node-ip=127.0.0.1",
+                f"--node-port={node_port}",
+                f"--server-address=127.0.0.1:{node_port}",
+                f"--tls-cert-file={pki / 'kubelet.crt'}",
+                f"--tls-private-key-file={pki / 'kubelet.key'}",
+                "--v=WARN",
+            ],
+            env={**os.environ, "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            machine = nodes.node(namespace)
+            machine["metadata"]["annotations"] = {ANNOTATION: namespace}
+            await asyncio.to_thread(control_plane.add_node, machine)
+            for name in CONTAINERS:
+                (tmp_path / f"{name}.log").touch()
+            workload = await client.create(KAIWO_JOB, job(namespace))
+            yield Kubelet(client, namespace, tmp_path, workload, control_plane.kubeconfig)
+        finally:
+            with suppress(ApiError):
+                await client.delete(NODE, None, namespace)
+            simulator.kill()
+            simulator.wait()
 
 
 def job(namespace: str) -> Object:
