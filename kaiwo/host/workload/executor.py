@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from kaiwo.api.status import STATUS_FIELDS
-from kaiwo.engine.errors import ApiError
+from kaiwo.engine.errors import ApiError, Conflict, NotFound
 from kaiwo.engine.timestamps import format_time
 from kaiwo.host.workload.ownership import is_made_by_kaiwo
 from kaiwo.plugin.lifecycle import Transition
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from kaiwo.engine.errors import WriteCause
     from kaiwo.engine.manager import Manager
     from kaiwo.engine.resource import Object
+    from kaiwo.engine.writer import Written
     from kaiwo.host.workload.snapshot import Snapshot
     from kaiwo.workload.model import Delete, Plan, Write
 
@@ -54,6 +55,18 @@ def _rejection(write: Write, error: ApiError) -> ApiRejection | None:
 
 class StaleSnapshot(Exception):
     """The object to write to has changed or is gone; a watch event will bring the current one."""
+
+
+class OutdatedWorkload(StaleSnapshot):
+    """The API server has another version of the workload than the cache, or none any more.
+
+    Attributes:
+        version: the resourceVersion that is not the latest one.
+    """
+
+    def __init__(self, text: str, version: str) -> None:
+        super().__init__(text)
+        self.version = version
 
 
 class WriteRejected(Exception):
@@ -162,8 +175,8 @@ class PlanExecutor:
             The workload's resourceVersion afterwards, from the last answer.
 
         Raises:
-            StaleSnapshot: the workload changed or vanished meanwhile.
-            Conflict: likewise.
+            OutdatedWorkload: the workload had changed or was gone when a status came.
+            StaleSnapshot: likewise, after a status was written.
         """
         if not plan.statuses or entry.size <= LARGE:
             return await self._report(entry, plan, now)
@@ -180,7 +193,7 @@ class PlanExecutor:
             before: Object = latest.part("status") or {}
             # A field that this version does not know belongs to a later one, which may lead again soon.
             complete: Object = {**dict.fromkeys(before.keys() & STATUS_FIELDS), **status}
-            written = await self._manager.writer.patch_status(latest, complete, own_conditions=OWN_CONDITIONS)
+            written = await self._patch(latest, complete)
             version = str(written.live["metadata"].get("resourceVersion") or "")
             self._report_transition(entry, before.get("status") or "", status, now)
             # Somebody may have written meanwhile: then the cache is ahead of this answer.
@@ -191,6 +204,16 @@ class PlanExecutor:
         for event in plan.events:
             self._manager.event_recorder.event(entry, event.type, event.reason, event.message)
         return version
+
+    async def _patch(self, entry: CachedObject, status: Object) -> Written:
+        try:
+            return await self._manager.writer.patch_status(entry, status, own_conditions=OWN_CONDITIONS)
+        except Conflict as error:
+            raise OutdatedWorkload(str(error), entry.resource_version) from error
+        except NotFound as error:
+            if error.details.get("name") != entry.name:
+                raise  # the kind is not served at the moment
+            raise OutdatedWorkload(str(error), entry.resource_version) from error
 
     def _report_transition(self, entry: CachedObject, before: str, status: Object, now: datetime) -> None:
         after, reason, message = (str(status.get(name) or "") for name in ("status", "reason", "message"))

@@ -23,7 +23,7 @@ from kaiwo.engine.resource import POD
 from kaiwo.engine.workqueue import Key
 from kaiwo.host.workload import warning_events
 from kaiwo.host.workload.download_progress import DownloadFollower
-from kaiwo.host.workload.executor import PlanExecutor, StaleSnapshot, WriteRejected
+from kaiwo.host.workload.executor import OutdatedWorkload, PlanExecutor, StaleSnapshot, WriteRejected
 from kaiwo.host.workload.state import ReconcileStates
 from kaiwo.host.workload.watches import (
     child_kinds,
@@ -191,12 +191,17 @@ class WorkloadReconciler:
         state, clock = self._states.of(key, entry.uid), self._clock()
         if state.ended_version == entry.resource_version:
             return None
+        if pause := state.outdated_for(entry.resource_version, clock):
+            return pause
         if state.write_cause is not None and state.write_cause not in self._manager.client.failing_writes:
             state.end_cause()
         before = self._reader.fingerprint(entry, self._kinds, self._downloads.progress(key))
         if not state.is_current(before, clock):
             try:
                 return await self._reconcile(key, entry, state, before)
+            except OutdatedWorkload as error:
+                _log.debug("%s %s/%s: %s", self.kind, key.namespace, key.name, error)
+                return state.record_outdated(error.version, self._clock())
             except (StaleSnapshot, Conflict) as error:
                 _log.debug("%s %s/%s: %s", self.kind, key.namespace, key.name, error)
                 return state.record_conflict()

@@ -44,6 +44,8 @@ class ReconcileState:
         warning_event_uid: uid of that object.
         read_events_at: monotonic time from which the events about it may be read again.
         conflicts: plans in a row that conflicted with what others wrote.
+        outdated_version: resourceVersion of the workload that the API server no longer has; empty for none.
+        outdated_until: monotonic time until which nothing is planned from that version.
     """
 
     seen: Fingerprint | None = None
@@ -60,6 +62,8 @@ class ReconcileState:
     warning_event_uid: str = ""
     read_events_at: float = 0.0
     conflicts: int = 0
+    outdated_version: str = ""
+    outdated_until: float = 0.0
 
     def is_current(self, fingerprint: Fingerprint, clock: float) -> bool:
         """Whether nothing happened since the last plan, and none is due."""
@@ -69,6 +73,20 @@ class ReconcileState:
         """Record a conflict with what others wrote; seconds until to try again without an event."""
         self.conflicts += 1
         return pause(*_STALE_RETRY, self.conflicts)
+
+    def record_outdated(self, version: str, clock: float) -> float:
+        """Record that the API server no longer has a version of the workload; seconds until to plan again.
+
+        Of a workload that is gone the operator may not know it yet. Each plan would create its objects, each
+        of which is deleted at once for want of an owner, and the deletion would lead to the next plan.
+        """
+        seconds = self.record_conflict()
+        self.outdated_version, self.outdated_until = version, clock + seconds
+        return seconds
+
+    def outdated_for(self, version: str, clock: float) -> float:
+        """Seconds in which nothing is planned from a version of the workload; 0 when it may be the latest."""
+        return max(0.0, self.outdated_until - clock) if version == self.outdated_version else 0.0
 
     def record_rejection(
         self, rejection: ApiRejection, generation: int, clock: float, cause: WriteCause | None = None

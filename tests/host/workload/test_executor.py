@@ -9,9 +9,11 @@ import msgspec
 import pytest
 
 import kaiwo_batch_job.plugin
+from kaiwo.api.crds import KAIWO_JOB
 from kaiwo.api.resolved_config import ResolvedConfig
 from kaiwo.api.workload import Workload
 from kaiwo.engine.errors import (
+    Conflict,
     ConnectionBroken,
     Forbidden,
     Invalid,
@@ -22,12 +24,12 @@ from kaiwo.engine.errors import (
 from kaiwo.engine.resource import JOB, SERVICE
 from kaiwo.engine.store import Cache
 from kaiwo.engine.writer import NameConflict, Written
-from kaiwo.host.workload.executor import PlanExecutor, StaleSnapshot, WriteRejected
+from kaiwo.host.workload.executor import OutdatedWorkload, PlanExecutor, StaleSnapshot, WriteRejected
 from kaiwo.host.workload.snapshot import Snapshot
 from kaiwo.testing import job, plugins
 from kaiwo.testing.builders import NOW
 from kaiwo.workload.backend_selection import BackendChoice
-from kaiwo.workload.model import Apply, Create, Delete, Facts, Patch, Registry
+from kaiwo.workload.model import Apply, Create, Delete, Facts, Patch, Plan, Registry
 from kaiwo.workload.plans.blocked import blocked_by_api
 
 if TYPE_CHECKING:
@@ -158,6 +160,27 @@ async def test_a_change_meant_for_an_object_that_is_gone_or_replaced_is_not_sent
     executor, snapshot, _ = world(NotFound(404, "NotFound", "gone"), cached=obj())
     with pytest.raises(StaleSnapshot):
         await executor.run([write], snapshot)
+
+
+@pytest.mark.parametrize(
+    ("answer", "outdated"),
+    [
+        (NotFound(404, "NotFound", "kaiwojobs train not found", {"name": NAME, "kind": "kaiwojobs"}), True),
+        (NotFound(404, "NotFound", "the server could not find the requested resource", {}), False),
+        (Conflict(409, "Conflict", "the object has been modified"), True),
+    ],
+)
+async def test_a_status_for_a_workload_that_is_gone_or_changed_says_which_version_is_outdated(
+    answer: Exception, *, outdated: bool
+) -> None:
+    """A kind that is not served at the moment is something else: its workloads are still there."""
+    executor, _, _ = world(answer)
+    entry = Cache().register(KAIWO_JOB).decode(msgspec.json.encode(obj()))
+    plan = Plan(statuses=({"status": "PENDING"},))
+    with pytest.raises(OutdatedWorkload if outdated else NotFound) as caught:
+        await executor.report(entry, plan, NOW)
+    if isinstance(caught.value, OutdatedWorkload):
+        assert caught.value.version == "7"
 
 
 async def test_a_deleted_child_counts_as_going_until_it_is_seen_gone() -> None:

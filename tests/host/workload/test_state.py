@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kaiwo.engine.errors import WriteCause
 from kaiwo.engine.resource import JOB
 from kaiwo.engine.workqueue import Key
@@ -55,6 +57,18 @@ def test_nothing_new_needs_no_new_plan_until_something_is_due() -> None:
     state.due = 5.0
     assert state.is_current(ONE, 4.9)
     assert not state.is_current(ONE, 5.0)
+
+
+def test_nothing_is_planned_from_a_version_that_the_api_server_no_longer_has() -> None:
+    """Until the next version comes, or a while has passed; longer each time."""
+    state = ReconcileState()
+    assert state.outdated_for("1", 0.0) == 0.0
+    first = state.record_outdated("1", 100.0)
+    assert 1.0 <= first <= 2.0
+    assert state.outdated_for("1", 100.0) == pytest.approx(first)
+    assert state.outdated_for("2", 100.0) == 0.0
+    assert state.outdated_for("1", 100.1 + first) == 0.0
+    assert state.record_outdated("1", 200.0) > 1.9
 
 
 def test_a_new_workload_of_an_old_name_starts_anew() -> None:
