@@ -176,7 +176,12 @@ WAITS: Final[Meanings] = {
         "`duration` had passed and another workload needed the GPUs. The message names it. The job starts "
         "from its beginning when that one has its GPUs, see [preemption.md](preemption.md).",
     ),
-    "ScaledToZero": Meaning("PENDING", "`replicas` is 0. Raise it to start the service."),
+    "ScaledToZero": Meaning(
+        "PENDING",
+        "`replicas` is 0: raise it to start the service. Where an autoscaler, or somebody with `kubectl "
+        "scale`, scaled the Deployment to zero, the message says who, and the next command of `kaiwo why` "
+        "is about that.",
+    ),
     "Suspended": Meaning(
         "PENDING", "Somebody suspended the created object. Set its `spec.suspend` to false."
     ),
@@ -247,7 +252,8 @@ PODS: Final[Meanings] = {
     ),
     "FailedCreate": Meaning(
         "STARTING RUNNING",
-        "The API server rejects its pods: a quota, a policy, an invalid field. The message quotes it.",
+        "The API server rejects its pods: a quota, a limit range, a webhook, a policy, an invalid field. The "
+        "message quotes it, and the next command of `kaiwo why` follows from it.",
     ),
     "NoPods": Meaning(
         "STARTING", "A Job started at least 30 s ago and has no pod. The events of the Job have the cause."

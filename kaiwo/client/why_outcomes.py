@@ -10,6 +10,7 @@ from kaiwo.api.errors import InvalidWorkload
 from kaiwo.api.workload import Workload
 from kaiwo.client.created_kinds import possible_backends
 from kaiwo.client.why_facts import queue_facts
+from kaiwo.engine.cached_object import managers_of
 from kaiwo.plugin.observation import Observation
 from kaiwo.plugin.settings import read_settings
 from kaiwo.workload import plugin_calls
@@ -97,8 +98,16 @@ def _outcome(
     for backend in backends:
         if backend.child.kind == seen.child.get("kind"):
             with suppress(*_UNREADABLE):
-                return plugin_calls.observed(backend, replace(seen, settings=settings.get(backend.plugin)))
+                return plugin_calls.observed(
+                    backend,
+                    replace(seen, settings=settings.get(backend.plugin), owners=_owners(seen.child, backend)),
+                )
     return None
+
+
+def _owners(child: Object, backend: Backend) -> dict[tuple[str, ...], str]:
+    """Who owns the fields of the child whose owner matters, as the operator's cache has it."""
+    return {path: managers[0] for path in backend.owned_paths if (managers := managers_of(child, path))}
 
 
 def _secondary(facts: DiagnosisFacts, backends: Sequence[Backend]) -> dict[Resource, Object]:

@@ -12,6 +12,7 @@ from kaiwo.plugin.kit.observe import check_pods, refused_pods
 from kaiwo.plugin.kit.pod_status import looping, works
 from kaiwo.plugin.kit.values import parse_time
 from kaiwo.plugin.observation import Finding, Outcome
+from kaiwo_deployment.scaled_to_zero import scaled_to_zero
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -42,9 +43,7 @@ def observe(seen: Observation) -> Outcome:
         pods = _of_current_revision(pods, progressing)
     started = pod_status.started(pods)
     if wanted == 0:
-        return Outcome(
-            "PENDING", "ScaledToZero", f"Deployment {name} is scaled to zero; set spec.replicas to start it"
-        )
+        return scaled_to_zero(seen, name)
     if spec.get("paused") and not pods and not _count(status.get("replicas")):
         text = f"Deployment {name} is paused, so it makes no pods; set spec.deployment.spec.paused to false"
         return Outcome("PENDING", "Suspended", text)

@@ -73,6 +73,7 @@ def seen(
     queued: bool = False,
     admission: Any = None,
     warning_event: Finding | None = None,
+    scaler: str = "",
     **spec: Any,
 ) -> Outcome:
     """What is made of a Deployment."""
@@ -82,7 +83,10 @@ def seen(
         "status": state,
     }
     workload = Workload.from_object(service())
-    return observe(Observation(workload, child, pods, admission, queued, NOW, warning_event=warning_event))
+    owners = {("spec", "replicas"): scaler} if scaler else {}
+    return observe(
+        Observation(workload, child, pods, admission, queued, NOW, warning_event=warning_event, owners=owners)
+    )
 
 
 RUN, RUN2 = pod("a"), pod("b")
@@ -115,6 +119,24 @@ def test_what_a_live_deployment_means(found: Outcome, word: str, reason: str) ->
     """One row per documented state, and the combinations that are easily mistaken."""
     assert (found.status, found.reason) == (word, reason)
     assert "\n" not in found.message
+
+
+@pytest.mark.parametrize(
+    ("scaler", "said"),
+    [
+        ("", "set spec.replicas to start it"),
+        ("kaiwo", "set spec.replicas to start it"),
+        ("kube-controller-manager", "by a HorizontalPodAutoscaler (field manager kube-controller-manager)"),
+        ("keda", "by KEDA, for a ScaledObject (field manager keda)"),
+        ("kubectl", "by kubectl, which owns its replicas; spec.replicas, 1, is not used"),
+    ],
+)
+def test_who_scaled_a_deployment_to_zero_is_said(scaler: str, said: str) -> None:
+    """Replicas that another manager owns are not those of the workload: to set them there starts nothing."""
+    found = seen(status(0, 0, 0), replicas=0, scaler=scaler)
+    assert (found.status, found.reason) == ("PENDING", "ScaledToZero")
+    assert said in found.message
+    assert ("set spec.replicas" in found.message) is (scaler in ("", "kaiwo"))
 
 
 def crashing(state: Any) -> dict[str, Any]:

@@ -1,0 +1,64 @@
+"""The next command of codes whose cause is told only by the message.
+
+``FailedCreate`` is the code for every pod that the API server refuses, and quotes it. The patterns are the
+words of Kubernetes' admission plugins, of webhooks and of policies, as its sources have them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+RESUBMIT: Final = "{submit}"
+"""The workload has to change."""
+
+
+class Cause(NamedTuple):
+    """A cause by the words of a message.
+
+    Attributes:
+        words: what its message has.
+        command: template of the next command.
+    """
+
+    words: re.Pattern[str]
+    command: str
+
+
+def _cause(words: str, command: str) -> Cause:
+    return Cause(re.compile(words), command)
+
+
+BY_MESSAGE: Final[Mapping[str, Sequence[Cause]]] = {
+    "FailedCreate": (
+        _cause(r"admission webhook \"[^\"]*\" denied|ValidatingAdmissionPolicy", RESUBMIT),
+        _cause(r"exceeded quota|failed quota", "kubectl describe resourcequotas -n {namespace}"),
+        _cause(
+            r"(minimum|maximum) [\w./-]+ usage per (Container|Pod)|limit to request ratio per",
+            "kubectl describe limitranges -n {namespace}",
+        ),
+        _cause(
+            r"failed calling webhook",
+            "kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations",
+        ),
+        _cause(r"service ?account", "kubectl get serviceaccounts -n {namespace}"),
+        _cause(r"no PriorityClass with name", "kubectl get priorityclasses"),
+        _cause(r"RuntimeClass \"[^\"]*\" not found", "kubectl get runtimeclasses"),
+        _cause(r"violates PodSecurity|security context constraint|\bis invalid\b", RESUBMIT),
+    ),
+    "ScaledToZero": (
+        _cause(r"by a HorizontalPodAutoscaler", "kubectl get horizontalpodautoscalers -n {namespace}"),
+        _cause(r"by KEDA", "kubectl get scaledobjects -n {namespace}"),
+        _cause(r"was scaled to zero by", "kubectl scale deployment/{name} --replicas=1 -n {namespace}"),
+    ),
+}
+"""Causes by code; the first whose words the message has counts."""
+
+
+def template_for(code: str, message: str) -> str | None:
+    """The template of the next command that a message decides; None where only the code does."""
+    causes = BY_MESSAGE.get(code, ())
+    return next((cause.command for cause in causes if cause.words.search(message)), None)
