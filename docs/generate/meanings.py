@@ -81,7 +81,9 @@ CANNOT_RUN: Final[Meanings] = {
         "the operator may not list it: grant its role the right. The message says which.",
     ),
     "PriorityClassNotFound": Meaning(
-        "ERROR", "Neither a PriorityClass nor a WorkloadPriorityClass has the name in `priorityClass`."
+        "ERROR",
+        "Neither a PriorityClass nor a WorkloadPriorityClass has the name in `priorityClass`, or an embedded "
+        "pod template names a PriorityClass that does not exist.",
     ),
     "ClusterQueueNotFound": Meaning(
         "ERROR",
@@ -135,6 +137,11 @@ WAITS: Final[Meanings] = {
     "Queued": Meaning("PENDING", "It waits in its queue, and the queue has given no reason yet."),
     "Pending": Meaning("PENDING", "It waits in its queue. The message is Kueue's own: which quota is short."),
     "QuotaReserved": Meaning("PENDING", "Quota is reserved; admission checks are still pending."),
+    "Inadmissible": Meaning(
+        "PENDING",
+        "The queue refuses it, whatever quota is free, in Kueue's words: its pods break a LimitRange of the "
+        "namespace, or its queue admits nothing.",
+    ),
     "NoQuota": Meaning(
         "PENDING",
         "The queue never admits it: it does not cover a requested resource, or has none of it. Use another "

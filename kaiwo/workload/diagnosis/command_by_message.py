@@ -1,7 +1,8 @@
 """The next command of codes whose cause is told only by the message.
 
-``FailedCreate`` is the code for every pod that the API server refuses, and quotes it. The patterns are the
-words of Kubernetes' admission plugins, of webhooks and of policies, as its sources have them.
+``FailedCreate`` is the code for every pod that the API server refuses, ``Forbidden``, ``Rejected`` and
+``WriteRefused`` are those for every other object; their messages quote it. The patterns are the words of
+Kubernetes' admission plugins, of webhooks and of policies, as its sources have them.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ RESUBMIT: Final = "{submit}"
 """The workload has to change."""
 
 
-class Cause(NamedTuple):
+class MessageCause(NamedTuple):
     """A cause by the words of a message.
 
     Attributes:
@@ -28,27 +29,40 @@ class Cause(NamedTuple):
     command: str
 
 
-def _cause(words: str, command: str) -> Cause:
-    return Cause(re.compile(words), command)
+def _cause(words: str, command: str) -> MessageCause:
+    return MessageCause(re.compile(words), command)
 
 
-BY_MESSAGE: Final[Mapping[str, Sequence[Cause]]] = {
-    "FailedCreate": (
-        _cause(r"admission webhook \"[^\"]*\" denied|ValidatingAdmissionPolicy", RESUBMIT),
-        _cause(r"exceeded quota|failed quota", "kubectl describe resourcequotas -n {namespace}"),
-        _cause(
-            r"(minimum|maximum) [\w./-]+ usage per (Container|Pod)|limit to request ratio per",
-            "kubectl describe limitranges -n {namespace}",
-        ),
-        _cause(
-            r"failed calling webhook",
-            "kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations",
-        ),
-        _cause(r"service ?account", "kubectl get serviceaccounts -n {namespace}"),
-        _cause(r"no PriorityClass with name", "kubectl get priorityclasses"),
-        _cause(r"RuntimeClass \"[^\"]*\" not found", "kubectl get runtimeclasses"),
-        _cause(r"violates PodSecurity|security context constraint|\bis invalid\b", RESUBMIT),
+_LIMITS: Final = "kubectl describe limitranges -n {namespace}"
+
+_REFUSALS: Final = (
+    _cause(r"admission webhook \"[^\"]*\" denied|ValidatingAdmissionPolicy", RESUBMIT),
+    _cause(r"exceeded quota|failed quota", "kubectl describe resourcequotas -n {namespace}"),
+    _cause(
+        r"(minimum|maximum) [\w./-]+ usage per (Container|Pod|PersistentVolumeClaim)"
+        r"|limit to request ratio per",
+        _LIMITS,
     ),
+    _cause(
+        r"failed calling webhook",
+        "kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations",
+    ),
+    _cause(
+        r"looking up service account|serviceaccount \"[^\"]*\" not found",
+        "kubectl get serviceaccounts -n {namespace}",
+    ),
+    _cause(r"no PriorityClass with name", "kubectl get priorityclasses"),
+    _cause(r"RuntimeClass \"[^\"]*\" not found", "kubectl get runtimeclasses"),
+    _cause(r"violates PodSecurity|security context constraint|\bis invalid\b", RESUBMIT),
+)
+"""Refusals of the API server. A webhook's own words come after its name, so it is looked for first."""
+
+BY_MESSAGE: Final[Mapping[str, Sequence[MessageCause]]] = {
+    "FailedCreate": _REFUSALS,
+    "Forbidden": _REFUSALS,
+    "Rejected": _REFUSALS,
+    "WriteRefused": _REFUSALS,
+    "Inadmissible": (_cause(r"LimitRange", _LIMITS), _cause(r"resources validation failed", RESUBMIT)),
     "ScaledToZero": (
         _cause(r"by a HorizontalPodAutoscaler", "kubectl get horizontalpodautoscalers -n {namespace}"),
         _cause(r"by KEDA", "kubectl get scaledobjects -n {namespace}"),

@@ -237,6 +237,38 @@ def test_the_newest_refusal_of_pods_is_reported() -> None:
     assert found.requeue_after == 30.0
 
 
+REFUSED = {
+    "type": "ReplicaFailure",
+    "status": "True",
+    "reason": "FailedCreate",
+    "message": 'pods "x" is forbidden: exceeded quota',
+}
+
+
+def test_refused_pods_of_a_queued_service_are_no_wait_for_the_queue() -> None:
+    """Kueue queues such pods one by one: it knows nothing of pods that were never created."""
+    waits = Admission("pending", "Queued", "waits in queue blue", undecided=True)
+    state = status(0, 0, 0)
+    state["conditions"].append(dict(REFUSED))
+    for admission in (waits, None):
+        found = seen(state, queued=True, admission=admission)
+        assert (found.status, found.reason) == ("STARTING", "FailedCreate")
+        assert found.message == "each pod is forbidden: exceeded quota"
+        assert found.needs_events is not None
+    state["conditions"][-1]["lastTransitionTime"] = (NOW - timedelta(seconds=1)).isoformat()
+    found = seen(state, queued=True, admission=waits)
+    assert (found.reason, found.requeue_after) == ("Queued", 2.0), "the next try may be taken"
+
+
+def test_a_service_that_made_no_progress_says_that_its_pods_are_refused() -> None:
+    """The deadline is the effect, the refusal the cause."""
+    state = status(0, 0, 0, stuck=True)
+    state["conditions"].append(dict(REFUSED))
+    found = seen(state)
+    assert (found.status, found.reason) == ("ERROR", "ProgressDeadlineExceeded")
+    assert "; each pod is forbidden: exceeded quota" in found.message
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
     lambda inner: (

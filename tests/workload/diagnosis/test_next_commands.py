@@ -69,6 +69,41 @@ def test_the_next_command_for_refused_pods_follows_from_the_refusal(message: str
 
 
 @pytest.mark.parametrize(
+    ("code", "message", "command"),
+    [
+        (
+            "Forbidden",
+            'jobs.batch "j" is forbidden: exceeded quota: q',
+            "kubectl describe resourcequotas -n team",
+        ),
+        (
+            "Forbidden",
+            'User "system:serviceaccount:kaiwo-system:kaiwo-operator" cannot create',
+            "kaiwo doctor",
+        ),
+        ("Rejected", 'admission webhook "w" denied the request: no', "kaiwo submit -f FILE -n team"),
+        (
+            "Forbidden",
+            'persistentvolumeclaims "j" is forbidden: maximum storage usage per PersistentVolumeClaim is 1Gi',
+            "kubectl describe limitranges -n team",
+        ),
+        (
+            "Inadmissible",
+            "resources didn't satisfy LimitRange constraints: spec",
+            "kubectl describe limitranges -n team",
+        ),
+        ("Inadmissible", "ClusterQueue kaiwo is inactive", "kaiwo queue blue"),
+    ],
+)
+def test_other_refusals_are_told_apart_by_their_words(code: str, message: str, command: str) -> None:
+    """A Job that no quota allows needs another quota; only an operator without rights needs the doctor."""
+    text = next_command(
+        code, kind="KaiwoJob", name="j", namespace="team", queue="blue", created=False, message=message
+    )
+    assert text == command
+
+
+@pytest.mark.parametrize(
     ("who", "command"),
     [
         ("by a HorizontalPodAutoscaler", "kubectl get horizontalpodautoscalers -n team"),
