@@ -17,7 +17,8 @@ from kaiwo.workload import plugin_calls
 from kaiwo.workload.diagnosis.evidence import newest_warning
 from kaiwo.workload.diagnosis.pods import downloads
 from kaiwo.workload.errors import PluginError, SpecError
-from kaiwo.workload.json_access import lenient_map, lenient_text
+from kaiwo.workload.field_owners import field_owners
+from kaiwo.workload.json_access import lenient_map, lenient_text, value_at
 from kaiwo.workload.observe import pod_status
 
 if TYPE_CHECKING:
@@ -107,7 +108,9 @@ def _outcome(
 
 def _owners(child: Object, backend: Backend) -> dict[tuple[str, ...], str]:
     """Who owns the fields of the child whose owner matters, as the operator's cache has it."""
-    return {path: managers[0] for path in backend.owned_paths if (managers := managers_of(child, path))}
+    return field_owners(
+        backend.owned_paths, lambda path: managers_of(child, path), lambda *path: value_at(child, path)
+    )
 
 
 def _secondary(facts: DiagnosisFacts, backends: Sequence[Backend]) -> dict[Resource, Object]:

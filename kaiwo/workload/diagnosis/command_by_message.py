@@ -59,12 +59,16 @@ _REFUSALS: Final = (
 
 BY_MESSAGE: Final[Mapping[str, Sequence[MessageCause]]] = {
     "FailedCreate": _REFUSALS,
+    "ProgressDeadlineExceeded": _REFUSALS,
     "Forbidden": _REFUSALS,
     "Rejected": _REFUSALS,
     "WriteRefused": _REFUSALS,
     "Inadmissible": (_cause(r"LimitRange", _LIMITS), _cause(r"resources validation failed", RESUBMIT)),
     "ScaledToZero": (
-        _cause(r"by a HorizontalPodAutoscaler", "kubectl get horizontalpodautoscalers -n {namespace}"),
+        _cause(
+            r"by a HorizontalPodAutoscaler|by an autoscaler or",
+            "kubectl get horizontalpodautoscalers -n {namespace}",
+        ),
         _cause(r"by KEDA", "kubectl get scaledobjects -n {namespace}"),
         _cause(r"was scaled to zero by", "kubectl scale deployment/{name} --replicas=1 -n {namespace}"),
     ),

@@ -38,7 +38,7 @@ def scaled_to_zero(seen: Observation, name: str) -> Outcome:
         )
     else:
         how = (
-            f"Deployment {name} was scaled to zero by {owner}, which owns its replicas; spec.replicas, "
-            f"{seen.workload.spec.replicas}, is not used: scale the Deployment itself to start it"
+            f"Deployment {name} was scaled to zero by {owner}; spec.replicas, {seen.workload.spec.replicas}, "
+            "is not used: where no autoscaler starts it again, scale the Deployment itself"
         )
     return Outcome("PENDING", "ScaledToZero", how)

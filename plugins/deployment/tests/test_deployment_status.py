@@ -128,7 +128,7 @@ def test_what_a_live_deployment_means(found: Outcome, word: str, reason: str) ->
         ("kaiwo", "set spec.replicas to start it"),
         ("kube-controller-manager", "by a HorizontalPodAutoscaler (field manager kube-controller-manager)"),
         ("keda", "by KEDA, for a ScaledObject (field manager keda)"),
-        ("kubectl", "by kubectl, which owns its replicas; spec.replicas, 1, is not used"),
+        ("kubectl", "by kubectl; spec.replicas, 1, is not used"),
     ],
 )
 def test_who_scaled_a_deployment_to_zero_is_said(scaler: str, said: str) -> None:
@@ -235,6 +235,9 @@ def test_the_newest_refusal_of_pods_is_reported() -> None:
     found = seen(state, warning_event=Finding("FailedCreate", 'pods "x" is forbidden: exceeded quota'))
     assert found.message == "each pod is forbidden: exceeded quota"
     assert found.requeue_after == 30.0
+    again = '(combined from similar events): Error creating: pods "y" is forbidden: exceeded quota'
+    found = seen(state, warning_event=Finding("FailedCreate", again))
+    assert found.message == "Error creating: each pod is forbidden: exceeded quota"
 
 
 REFUSED = {

@@ -95,7 +95,7 @@ def test_the_next_command_for_refused_pods_follows_from_the_refusal(message: str
         ("Inadmissible", "ClusterQueue kaiwo is inactive", "kaiwo queue blue"),
     ],
 )
-def test_other_refusals_are_told_apart_by_their_words(code: str, message: str, command: str) -> None:
+def test_the_next_command_for_other_refused_objects_follows(code: str, message: str, command: str) -> None:
     """A Job that no quota allows needs another quota; only an operator without rights needs the doctor."""
     text = next_command(
         code, kind="KaiwoJob", name="j", namespace="team", queue="blue", created=False, message=message
@@ -107,6 +107,7 @@ def test_other_refusals_are_told_apart_by_their_words(code: str, message: str, c
     ("who", "command"),
     [
         ("by a HorizontalPodAutoscaler", "kubectl get horizontalpodautoscalers -n team"),
+        ("by an autoscaler or kubectl scale", "kubectl get horizontalpodautoscalers -n team"),
         ("by KEDA, for a ScaledObject", "kubectl get scaledobjects -n team"),
         ("by kubectl", "kubectl scale deployment/chat --replicas=1 -n team"),
         ("", "kaiwo submit -f FILE -n team"),
