@@ -36,7 +36,11 @@ def _cause(words: str, command: str) -> MessageCause:
 _LIMITS: Final = "kubectl describe limitranges -n {namespace}"
 
 _REFUSALS: Final = (
-    _cause(r"admission webhook \"[^\"]*\" denied|ValidatingAdmissionPolicy", RESUBMIT),
+    _cause(
+        r"admission webhook \"[^\"]*\" denied|policy '[^']*' with binding '[^']*' denied"
+        r"|ValidatingAdmissionPolicy",
+        RESUBMIT,
+    ),
     _cause(r"exceeded quota|failed quota", "kubectl describe resourcequotas -n {namespace}"),
     _cause(
         r"(minimum|maximum) [\w./-]+ usage per (Container|Pod|PersistentVolumeClaim)"
