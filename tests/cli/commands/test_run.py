@@ -115,6 +115,7 @@ def test_a_folder_that_is_too_large_names_the_ways_out(cli: Cli, folder: Path) -
         (("--interactive", "--detach"), "--interactive excludes"),
         (("-A", "x"), "-A is not supported"),
         (("--port", "70000", "x"), "70000"),
+        (("--gpus", "2.5", "x"), "'--gpus': '2.5' is not a whole number"),
     ],
 )
 def test_what_cannot_be_run_is_a_usage_error(
