@@ -81,7 +81,9 @@ CANNOT_RUN: Final[Meanings] = {
         "the operator may not list it: grant its role the right. The message says which.",
     ),
     "PriorityClassNotFound": Meaning(
-        "ERROR", "Neither a PriorityClass nor a WorkloadPriorityClass has the name in `priorityClass`."
+        "ERROR",
+        "Neither a PriorityClass nor a WorkloadPriorityClass has the name in `priorityClass`, or an embedded "
+        "pod template names a PriorityClass that does not exist.",
     ),
     "ClusterQueueNotFound": Meaning(
         "ERROR",
@@ -135,6 +137,11 @@ WAITS: Final[Meanings] = {
     "Queued": Meaning("PENDING", "It waits in its queue, and the queue has given no reason yet."),
     "Pending": Meaning("PENDING", "It waits in its queue. The message is Kueue's own: which quota is short."),
     "QuotaReserved": Meaning("PENDING", "Quota is reserved; admission checks are still pending."),
+    "Inadmissible": Meaning(
+        "PENDING",
+        "The queue refuses it, whatever quota is free, in Kueue's words: its pods break a LimitRange of the "
+        "namespace, or its queue admits nothing.",
+    ),
     "NoQuota": Meaning(
         "PENDING",
         "The queue never admits it: it does not cover a requested resource, or has none of it. Use another "
@@ -176,7 +183,12 @@ WAITS: Final[Meanings] = {
         "`duration` had passed and another workload needed the GPUs. The message names it. The job starts "
         "from its beginning when that one has its GPUs, see [preemption.md](preemption.md).",
     ),
-    "ScaledToZero": Meaning("PENDING", "`replicas` is 0. Raise it to start the service."),
+    "ScaledToZero": Meaning(
+        "PENDING",
+        "`replicas` is 0: raise it to start the service. Where an autoscaler, or somebody with `kubectl "
+        "scale`, scaled the Deployment to zero, the message says who, and the next command of `kaiwo why` "
+        "is about that.",
+    ),
     "Suspended": Meaning(
         "PENDING", "Somebody suspended the created object. Set its `spec.suspend` to false."
     ),
@@ -247,7 +259,8 @@ PODS: Final[Meanings] = {
     ),
     "FailedCreate": Meaning(
         "STARTING RUNNING",
-        "The API server rejects its pods: a quota, a policy, an invalid field. The message quotes it.",
+        "The API server rejects its pods: a quota, a limit range, a webhook, a policy, an invalid field. The "
+        "message quotes it, and the next command of `kaiwo why` follows from it.",
     ),
     "NoPods": Meaning(
         "STARTING", "A Job started at least 30 s ago and has no pod. The events of the Job have the cause."

@@ -83,9 +83,13 @@ def run(command: click.Command, args: Sequence[str], program: str) -> int:
     return result if isinstance(result, int) else OK
 
 
+_NO_INTEGER = re.compile(r"is not a valid integer( range)?$")
+"""Of an option with bounds click says that 2.5 is no range, which names no remedy."""
+
+
 def _reworded(error: click.ClickException) -> Failure:
     """Click's own error in the form of all others: lower case, without a full stop, and with a hint."""
-    text = error.format_message().rstrip(".")
+    text = _NO_INTEGER.sub("is not a whole number", error.format_message().rstrip("."))
     text = text[:1].lower() + text[1:]
     hint = ""
     if isinstance(error, click.UsageError) and error.ctx is not None:

@@ -13,6 +13,7 @@ from kaiwo.api.name_rules import rule_for
 from kaiwo.client.errors import InvalidArgument
 from kaiwo.client.kinds import GROUP, VERSION
 from kaiwo.client.run_pods import ARCHIVE_FOLDER, SCRIPT_KEY, WORK_FOLDER, pod_template
+from kaiwo.engine.quantity import InvalidQuantity, parse_quantity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -291,7 +292,7 @@ def _storage(request: RunRequest) -> Object | None:
         path, _, storage_class = rest.partition(":")
         if not _QUANTITY.fullmatch(size) or (rest and not path.startswith("/")):
             raise InvalidArgument(
-                f"storage {request.storage}: cannot be read",
+                f"storage {request.storage}: cannot be read{_unit(size)}",
                 "write SIZE, SIZE:/PATH or SIZE:/PATH:CLASS, for example 100Gi:/data",
             )
         storage["data"] = {"storageSize": size, "mountPath": path or DATA_FOLDER}
@@ -302,6 +303,15 @@ def _storage(request: RunRequest) -> Object | None:
     if request.hf:
         storage["huggingFace"] = _hugging_face(request.hf)
     return storage
+
+
+def _unit(size: str) -> str:
+    """What is wrong with a size, such as one in GB; empty where nothing is."""
+    try:
+        parse_quantity(size)
+    except InvalidQuantity as error:
+        return f": {error}"
+    return ""
 
 
 def _git(text: str) -> Object:
@@ -327,7 +337,8 @@ def _hugging_face(texts: Sequence[str]) -> Object:
         amount = re.fullmatch(r"(\d+)Gi", given or _HF_STORAGE)
         if not repository or amount is None:
             raise InvalidArgument(
-                f"hf {text}: cannot be read", "write ORG/MODEL or ORG/MODEL:SIZE, for example ORG/MODEL:200Gi"
+                f"hf {text}: cannot be read",
+                "write ORG/MODEL or ORG/MODEL:SIZE with whole Gi, for example ORG/MODEL:200Gi",
             )
         repositories.append({"repoId": repository})
         size += int(amount[1])

@@ -10,13 +10,15 @@ from kaiwo.api.errors import InvalidWorkload
 from kaiwo.api.workload import Workload
 from kaiwo.client.created_kinds import possible_backends
 from kaiwo.client.why_facts import queue_facts
+from kaiwo.engine.cached_object import managers_of
 from kaiwo.plugin.observation import Observation
 from kaiwo.plugin.settings import read_settings
 from kaiwo.workload import plugin_calls
 from kaiwo.workload.diagnosis.evidence import newest_warning
 from kaiwo.workload.diagnosis.pods import downloads
 from kaiwo.workload.errors import PluginError, SpecError
-from kaiwo.workload.json_access import lenient_map, lenient_text
+from kaiwo.workload.field_owners import field_owners
+from kaiwo.workload.json_access import lenient_map, lenient_text, value_at
 from kaiwo.workload.observe import pod_status
 
 if TYPE_CHECKING:
@@ -97,8 +99,18 @@ def _outcome(
     for backend in backends:
         if backend.child.kind == seen.child.get("kind"):
             with suppress(*_UNREADABLE):
-                return plugin_calls.observed(backend, replace(seen, settings=settings.get(backend.plugin)))
+                return plugin_calls.observed(
+                    backend,
+                    replace(seen, settings=settings.get(backend.plugin), owners=_owners(seen.child, backend)),
+                )
     return None
+
+
+def _owners(child: Object, backend: Backend) -> dict[tuple[str, ...], str]:
+    """Who owns the fields of the child whose owner matters, as the operator's cache has it."""
+    return field_owners(
+        backend.owned_paths, lambda path: managers_of(child, path), lambda *path: value_at(child, path)
+    )
 
 
 def _secondary(facts: DiagnosisFacts, backends: Sequence[Backend]) -> dict[Resource, Object]:

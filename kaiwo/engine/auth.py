@@ -140,6 +140,11 @@ def exec_plugin(
                 "Run it by hand to see why."
             ) from error
         certificate, key = status.get("clientCertificateData"), status.get("clientKeyData")
+        if bool(certificate) != bool(key):
+            raise CredentialsError(
+                f"{where}: the credential plugin {user['exec'].get('command')!r} returned only a client "
+                "certificate or only a key; they are needed together"
+            )
         if certificate and key:
             on_certificate(str(certificate), str(key))
         token = status.get("token")

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _LISTS = ("clusters", "users", "contexts")
 _FILE_FIELDS = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
+_OTHER_WAYS = ("token", "tokenFile", "exec", "auth-provider", "username")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +106,7 @@ def tls(
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
         pair = certificate or (_pem(user, "client-certificate"), _pem(user, "client-key"))
+        _refuse_half(pair, user, where)
         if pair[0] and pair[1]:
             _load_pair(context, pair[0], pair[1])
     except (OSError, ssl.SSLError, ValueError, binascii.Error) as error:
@@ -132,6 +134,22 @@ def _merged(paths: Sequence[Path]) -> Object:
     for path in found:
         _merge(merged, _load(path), path.parent.resolve())
     return merged
+
+
+def _refuse_half(pair: tuple[str | None, str | None], user: Object, where: str) -> None:
+    """A certificate needs its key, as for kubectl, which uses a key alone for nothing.
+
+    Beside another way to authenticate a key alone is harmless; without one every request would be anonymous.
+    """
+    certificate, key = pair
+    if certificate and not key:
+        raise CredentialsError(
+            f"{where}: client-key-data or client-key must be specified beside the client certificate"
+        )
+    if key and not certificate and not any(user.get(way) for way in _OTHER_WAYS):
+        raise CredentialsError(
+            f"{where}: client-certificate-data or client-certificate must be specified beside the client key"
+        )
 
 
 def _load_pair(context: ssl.SSLContext, certificate: str, key: str) -> None:

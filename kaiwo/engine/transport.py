@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import functools
 import random
+import re
 import time
 from contextlib import aclosing
 from typing import TYPE_CHECKING
@@ -64,6 +65,7 @@ _CLOSING = 1.0
 
 _UNAUTHORIZED = 401
 _SUCCESS = 300
+_TLS_CONTEXT = re.compile(r" ssl:(<[^>]*>|\w+)")
 _FREE = contextlib.nullcontext()
 
 
@@ -330,7 +332,8 @@ class Transport:
                 raise
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
                 raise ConnectionBroken(
-                    f"{request.verb} {request.resource} at {self._connection.server}: {_describe(error)}"
+                    f"{request.verb} {request.resource or request.path.partition('?')[0]} at "
+                    f"{self._connection.server}: {_describe(error)}"
                 ) from error
             finally:
                 MAY_WRITE.reset(token)
@@ -401,7 +404,7 @@ def _pause(error: ApiError | ConnectionBroken, attempt: int) -> float:
 
 
 def _describe(error: BaseException) -> str:
-    """A text for errors whose own text is empty, as that of a TimeoutError is."""
+    """A text, also for errors whose own is empty, as that of a TimeoutError; no Python object."""
     if isinstance(error, TimeoutError):
         return "timed out"
-    return str(error) or type(error).__name__
+    return _TLS_CONTEXT.sub("", str(error)) or type(error).__name__

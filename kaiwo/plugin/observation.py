@@ -45,6 +45,8 @@ class Observation:
             empty and the child's own status has to do.
         settings: those of the plugin whose backend or diagnosis rule is called; None for a plugin that has
             none.
+        owners: paths among the backend's ``owned_paths`` to the field manager that owns them on the child.
+            The API server writes the name that a program gives itself.
     """
 
     workload: Workload
@@ -58,6 +60,7 @@ class Observation:
     gone: tuple[Object, ...] = ()
     adopted: bool = False
     settings: BaseModel | None = None
+    owners: Mapping[tuple[str, ...], str] = field(default_factory=dict)
 
     @property
     def recorded(self) -> Finding:

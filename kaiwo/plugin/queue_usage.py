@@ -200,6 +200,7 @@ class QueuedWorkload:
         ends_surely: whether it is ended then; False where that is only what its user expects.
         message: the queue system's own words about it.
         shortages: what it lacks now; empty when nothing is lacking or it is not known.
+        refused: why no amount of quota lets it run, in the queue system's words; empty where quota does.
     """
 
     subject: QueuedObject
@@ -217,6 +218,7 @@ class QueuedWorkload:
     ends_surely: bool = True
     message: str = ""
     shortages: tuple[QuotaShortage, ...] = ()
+    refused: str = ""
 
 
 @dataclass(frozen=True, slots=True)

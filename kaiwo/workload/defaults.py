@@ -14,6 +14,7 @@ from kaiwo.workload.metadata import copied
 from kaiwo.workload.namespace_defaults import unusable
 from kaiwo.workload.plans.diff import ALLOCATION_FIELDS
 from kaiwo.workload.storage.volumes import DATA, HF
+from kaiwo.workload.template_priorities import missing_class
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -88,6 +89,8 @@ def resolve(case: PlanContext, *, check_capacity: bool) -> tuple[Resolved, Queue
     priority = _priority(case.workload, case.facts, queue)
     if isinstance(priority, Blocked):
         return priority
+    if not priority and (unknown := _template_priority(case)):
+        return unknown
     config = case.facts.config
     resolved = Resolved(
         allocation=allocation,
@@ -160,11 +163,21 @@ def _priority(workload: Workload, facts: Facts, queue: QueueAssignment | None) -
         return name
     if queued:
         return ""
-    usable = {known for known in facts.priority_classes if not known.startswith(_SYSTEM)}
-    usable |= set(queue.priorities) if queue is not None else set()
+    usable = set(queue.priorities) if queue is not None else set()
+    return _not_found("spec.priorityClass", name, {*facts.priority_classes, *usable})
+
+
+def _template_priority(case: PlanContext) -> Blocked | None:
+    """A class that an embedded template names and that is missing: the queue would ignore the object."""
+    known, blocks = case.facts.priority_classes, case.workload.blocks
+    missing = missing_class(blocks, case.backend, known) if known is not None and blocks else None
+    return _not_found(*missing, known or ()) if missing else None
+
+
+def _not_found(path: str, name: str, known: Collection[str]) -> Blocked:
+    usable = sorted(other for other in known if not other.startswith(_SYSTEM))
     return Blocked(
         "PriorityClassNotFound",
-        f'spec.priorityClass: priority class "{name}" not found; existing: '
-        f"{', '.join(sorted(usable)) or 'none'}; create it or use one of these, "
-        "the workload starts by itself then",
+        f'{path}: priority class "{name}" not found; existing: {", ".join(usable) or "none"}; create it or '
+        "use one of these, the workload starts by itself then",
     )

@@ -214,6 +214,10 @@ def test_git_hub_storage_and_secrets_become_fields() -> None:
         ({"secrets": ("A=b",)}, "secret A=b: cannot be read"),
         ({"secrets": ("a:b",)}, "b is no absolute path"),
         ({"storage": "big"}, "storage big: cannot be read"),
+        (
+            {"storage": "16GB:/data"},
+            'storage 16GB:/data: cannot be read: "16GB" is not a quantity; write "16Gi", or "16G" for',
+        ),
         ({"storage": "1Gi:data"}, "storage 1Gi:data: cannot be read"),
         ({"git": "git@github.com:me/code"}, "expected an address that starts with https"),
         ({"hf": ("org/model:big",)}, "hf org/model:big: cannot be read"),

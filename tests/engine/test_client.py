@@ -341,6 +341,17 @@ async def test_a_missing_server_is_reported_with_its_address(namespace: str) -> 
             await client.get(CONFIG_MAP, namespace, "a")
 
 
+async def test_a_missing_server_is_reported_in_words_alone() -> None:
+    """The path of a request without a kind is named, and no Python object is in the text."""
+    async with Client(static("https://127.0.0.1:9")) as client:
+        with pytest.raises(ConnectionBroken) as caught:
+            await client.get_json("/version")
+    assert str(caught.value).startswith(
+        "get /version at https://127.0.0.1:9: Cannot connect to host 127.0.0.1:9 ["
+    )
+    assert "ssl" not in str(caught.value)
+
+
 async def test_a_watch_yields_changes_in_order(
     client: Client, namespace: str, config_map: Callable[..., Object]
 ) -> None:

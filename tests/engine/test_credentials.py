@@ -240,6 +240,47 @@ def test_a_broken_certificate_is_reported(tmp_path: Path, data: str) -> None:
         load(write(tmp_path / "k", broken))
 
 
+@pytest.mark.parametrize(
+    ("user", "missing"),
+    [
+        ({"client-certificate-data": "PEM"}, "client-key-data or client-key"),
+        ({"client-certificate": "pem", "token": "t"}, "client-key-data or client-key"),
+        ({"client-key": "pem"}, "client-certificate-data or client-certificate"),
+        ({"client-key-data": "PEM"}, "client-certificate-data or client-certificate"),
+    ],
+)
+def test_half_of_a_client_certificate_is_refused(tmp_path: Path, user: dict[str, Any], missing: str) -> None:
+    """Without the other half the API server would see an anonymous user, and its answer would not say why."""
+    (tmp_path / "pem").write_text("PEM")
+    data = base64.b64encode(b"PEM").decode()
+    half = {field: data if value == "PEM" else value for field, value in user.items()}
+    path = write(tmp_path / "k", config(half, server="https://127.0.0.1:1"))
+    with pytest.raises(CredentialsError, match=f"context c: {missing} must be specified"):
+        load(path)
+
+
+async def test_a_key_beside_a_token_is_passed_over(tmp_path: Path) -> None:
+    """As by kubectl, which uses a key for nothing without its certificate."""
+    (tmp_path / "pem").write_text("PEM")
+    user = {"client-key": "pem", "token": "t"}
+    connection = load(write(tmp_path / "k", config(user, server="https://127.0.0.1:1")))
+    assert await connection.headers() == {"Authorization": "Bearer t"}
+
+
+@pytest.mark.parametrize("half", ["clientCertificateData", "clientKeyData"])
+async def test_half_of_a_certificate_from_a_credential_plugin_is_refused(tmp_path: Path, half: str) -> None:
+    """Also beside a token: the plugin meant something else than what would be sent."""
+    answer = {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "kind": "ExecCredential",
+        "status": {half: "PEM", "token": "t"},
+    }
+    user = plugin(tmp_path, f"print({json.dumps(answer)!r})")
+    connection = load(write(tmp_path / "k", config(user)))
+    with pytest.raises(CredentialsError, match="only a client certificate or only a key"):
+        await connection.headers()
+
+
 def test_outside_of_a_cluster_there_is_no_service_account(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

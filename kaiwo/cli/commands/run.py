@@ -11,6 +11,7 @@ import click
 
 from kaiwo.cli import kit, options
 from kaiwo.cli.failures import USAGE, Failure
+from kaiwo.cli.misplaced_options import CommandWithTail, misplaced
 from kaiwo.cli.terminal import clean
 from kaiwo.client import user_config
 from kaiwo.client.lookup import label
@@ -50,7 +51,7 @@ class _Mode:
     detach: bool
 
 
-@click.command(context_settings={"allow_interspersed_args": False})
+@click.command(cls=CommandWithTail, context_settings={"allow_interspersed_args": False})
 @click.argument("command", nargs=-1, metavar="[--] CMD...", type=click.UNPROCESSED)
 @click.option("--gpus", type=click.IntRange(0), default=0, metavar="N", help="GPUs of the whole workload.")
 @click.option("--vendor", default="", metavar="NAME", help="Vendor of the GPUs: amd, nvidia.")
@@ -116,6 +117,11 @@ def run(
     options.one_namespace()
     if interactive and (detach or request["service"]):
         raise click.UsageError("--interactive excludes --detach and --service")
+    if words := misplaced(click.get_current_context(), command):
+        kit.say(
+            f"warning: {', '.join(words)} after the command: given to the command; options of kaiwo run "
+            "stand before it, and -- before the command leaves this warning out"
+        )
     mode = _Mode(sync=not no_sync, save=save, dry_run=dry_run, interactive=interactive, rm=rm, detach=detach)
     if interactive and not command:
         from kaiwo.client.exec import SHELL

@@ -15,6 +15,7 @@ from kaiwo.plugin.queues import QueueFacts
 from kaiwo.workload import plugin_calls
 from kaiwo.workload.backend_selection import BACKEND, select_backend
 from kaiwo.workload.download.job import downloads
+from kaiwo.workload.field_owners import field_owners
 from kaiwo.workload.labels import ADOPTED, ADOPTION_MANAGER, OWNERS, RUN_ID
 from kaiwo.workload.metadata import is_ours
 from kaiwo.workload.model import AUXILIARIES, Facts
@@ -219,9 +220,8 @@ class SnapshotReader:
         if backend is not None:
             child = self._cache.get(backend.child, entry.namespace, entry.name)
             named = [self._cache.get(kind, entry.namespace, entry.name) for kind in backend.secondary]
-            for path in backend.owned_paths if child is not None else ():
-                if child is not None and (managers := child.managers(path)):
-                    owners[path] = managers[0]
+            if child is not None and backend.owned_paths:
+                owners = field_owners(backend.owned_paths, child.managers, child.part)
         auxiliaries = [other for other in self._owned(entry) if other.name != entry.name]
         auxiliaries += [other for other in named if other is not None]
         present = auxiliaries if child is None else [child, *auxiliaries]

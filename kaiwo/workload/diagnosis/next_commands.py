@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from kaiwo.workload.diagnosis.command_by_message import RESUBMIT, template_for
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -11,7 +13,6 @@ SUBMIT: Final = "kaiwo submit -f FILE -n {namespace}"
 REPLACE: Final = "kaiwo submit -f FILE --replace -n {namespace}"
 """What sends the corrected file; a job that was created once does not change, so it is made anew."""
 
-_CORRECT: Final = "{submit}"
 _LOGS: Final = "kaiwo logs {ref} -n {namespace}"
 _PREVIOUS: Final = "kaiwo logs {ref} --previous -n {namespace}"
 _DOWNLOAD: Final = "kaiwo logs {ref} --download -n {namespace}"
@@ -22,14 +23,13 @@ _PLUGINS: Final = "kaiwo plugins"
 _EVENTS: Final = "kubectl get events -n {namespace}"
 _CLAIMS: Final = "kubectl describe pvc -n {namespace}"
 _SECRETS: Final = "kubectl get secrets -n {namespace}"
-_QUOTAS: Final = "kubectl describe resourcequotas -n {namespace}"
 _CONFIG: Final = "kubectl get kaiwoconfigs kaiwo -o yaml"
 
 STATUS: Final = "kaiwo status {ref} -n {namespace}"
 """The next command for a code that is in no table, for example one of a plugin's rule."""
 
 _CODES: Mapping[str, tuple[str, ...]] = {
-    _CORRECT: (
+    RESUBMIT: (
         "InvalidSpec", "SpecTooLarge", "InvalidName", "NameConflict", "GPUsExceedNode", "InsufficientGPUs",
         "IndivisibleGPUs", "DownloadNotAvailable", "VolumeImmutable", "VolumeNotExpandable", "Rejected",
         "ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError",
@@ -60,9 +60,9 @@ _CODES: Mapping[str, tuple[str, ...]] = {
         "VolumePending", "VolumeMissing", "VolumeNotBound", "FailedAttachVolume", "FailedMapVolume",
     ),
     _SECRETS: ("CreateContainerConfigError", "FailedMount"),
-    _QUOTAS: ("FailedCreate",),
     _EVENTS: (
-        "NoPods", "ProgressDeadlineExceeded", "WrapperFailed", "WrapperReset", "ReplicaFailure", "NotAdopted",
+        "FailedCreate", "NoPods", "ProgressDeadlineExceeded", "WrapperFailed", "WrapperReset",
+        "ReplicaFailure", "NotAdopted",
     ),
     _CONFIG: ("ConfigInvalid",),
     "kubectl get priorityclasses": ("PriorityClassNotFound",),
@@ -72,7 +72,9 @@ NEXT: Final[Mapping[str, str]] = {code: command for command, codes in _CODES.ite
 """The template of the next command by code."""
 
 
-def next_command(code: str, *, kind: str, name: str, namespace: str, queue: str, created: bool) -> str:
+def next_command(
+    code: str, *, kind: str, name: str, namespace: str, queue: str, created: bool, message: str = ""
+) -> str:
     """The next command for a code.
 
     Args:
@@ -82,12 +84,14 @@ def next_command(code: str, *, kind: str, name: str, namespace: str, queue: str,
         namespace: its namespace.
         queue: the queue that it names or is in, empty for none.
         created: whether its child exists, so that a job must be made anew to change.
+        message: the sentence of the cause, which some codes need.
     """
     service = kind == "KaiwoService"
     values = {
         "ref": f"{'service' if service else 'job'}/{name}",
+        "name": name,
         "namespace": namespace,
         "queue": queue,
     }
     values["submit"] = (REPLACE if created and not service else SUBMIT).format(**values)
-    return NEXT.get(code, STATUS).format(**values).rstrip()
+    return (template_for(code, message) or NEXT.get(code, STATUS)).format(**values).rstrip()

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 _CLAIM = "PersistentVolumeClaim"
 _NOT_FITTING = ("Pending", "Queued", "NoQuota", "Inadmissible", "QuotaReserved", "Preempted")
 
+_BEFORE_THE_QUEUE = ("FailedCreate", "ProgressDeadlineExceeded", "ScaledToZero", "Suspended")
+"""Reasons of a child whose pods do not exist: a queue that admits them one by one waits for them itself."""
+
 
 def claims(facts: DiagnosisFacts) -> list[Object]:
     """The claims that were created for the workload."""
@@ -62,6 +65,9 @@ def queue(facts: DiagnosisFacts) -> Iterator[DiagnosedCause]:
     """A child that its queue has not admitted."""
     explanation = facts.queue
     if explanation is None or explanation.finding is None:
+        return
+    said = facts.outcome.reason if facts.outcome is not None else lenient_text(facts.status.get("reason"))
+    if said in _BEFORE_THE_QUEUE:
         return
     finding = explanation.finding
     waits = finding.reason in _NOT_FITTING and finding.reason not in ("NoQuota", "Inadmissible")

@@ -79,6 +79,7 @@ def _with_command(cause: DiagnosedCause, facts: DiagnosisFacts) -> DiagnosedCaus
         name=name_of(facts.workload),
         namespace=lenient_text(facts.metadata.get("namespace")),
         queue=queue,
+        message=cause.message,
         created=facts.child is not None or bool(lenient_text(facts.status.get("childUID"))),
     )
     return replace(cause, command=command)

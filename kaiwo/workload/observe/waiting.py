@@ -33,6 +33,9 @@ _KUBERAY_REFUSED = "FailedToCreate"
 _NAMED_POD = re.compile(r'\bpods "[^"]*" is')
 """How the API server rejects a pod; each attempt has a name of its own, so the name is left out."""
 
+_COMBINED = "(combined from similar events): "
+"""What a controller's event begins with from the eleventh try on."""
+
 
 class PodCheck(NamedTuple):
     """What was found about pods that do not run.
@@ -183,4 +186,4 @@ def missing_pods(
 
 
 def _rejection(text: str) -> str:
-    return _NAMED_POD.sub("each pod is", " ".join(text.split()))
+    return _NAMED_POD.sub("each pod is", " ".join(text.split()).removeprefix(_COMBINED))

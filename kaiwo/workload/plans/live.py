@@ -209,6 +209,7 @@ def _observe(case: PlanContext, live: Object, queueing: _Queueing) -> Outcome:
         gone=pod_status.since(case.facts.gone_pods, live),
         adopted=case.adopted,
         settings=case.facts.settings.get(case.backend.plugin),
+        owners=case.facts.owners,
     )
     outcome = plugin_calls.observed(case.backend, seen)
     again = queueing.admission.requeue_after if queueing.queued and queueing.admission else None

@@ -35,6 +35,8 @@ DEFAULT_MEMORY = "16Gi"
 
 _SIDES = ("requests", "limits")
 
+_PER_GPU = {"cpu": str(CPU_PER_GPU), "memory": f"{MEMORY_PER_GPU_GIB}Gi"}
+
 
 class Level(IntEnum):
     """Who wrote a value; a higher one stays when two contradict each other."""
@@ -114,6 +116,7 @@ def with_resources(container: Object, needs: Needs, path: str, origins: Origins)
     """
     own, values = _own(container, path)
     warnings = _set_gpus(values, needs, path) if needs.primary and needs.gpus is not None else []
+    warnings += _replaced_by_gpus(values, needs)
     for key, value, level in _offers(needs):
         if level is Level.CONFIG and key in needs.of_pod:
             continue
@@ -190,6 +193,27 @@ def _offers(needs: Needs) -> list[tuple[str, str, Level]]:
         offers.append(("cpu", str(CPU_PER_GPU * needs.gpus), Level.GPUS))
         offers.append(("memory", f"{MEMORY_PER_GPU_GIB * needs.gpus}Gi", Level.GPUS))
     return offers
+
+
+def _replaced_by_gpus(values: Mapping[str, Mapping[str, object]], needs: Needs) -> list[str]:
+    """A warning for each value of ``spec.resources`` that the primary container does not get for its GPUs."""
+    return [
+        f"spec.resources.{side}.{key}: {given} is not used, the container with GPUs gets {value} "
+        f"({_PER_GPU[key]} for each GPU); an embedded pod template can set another value"
+        for key, value, level in _offers(needs)
+        for side in _SIDES
+        if level is Level.GPUS
+        and key not in values[side]
+        and (given := needs.defaults.get(side, {}).get(key)) is not None
+        and not _equal(given, value)
+    ]
+
+
+def _equal(given: Any, value: str) -> bool:
+    try:
+        return parse_quantity(given) == parse_quantity(value)
+    except InvalidQuantity:
+        return False
 
 
 def _set_gpus(values: dict[str, dict[str, tuple[Any, Level]]], needs: Needs, path: str) -> list[str]:

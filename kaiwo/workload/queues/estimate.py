@@ -150,6 +150,8 @@ def _certain(queue: QueueState, item: QueuedWorkload) -> StartEstimate | None:
         return StartEstimate(None, f"the quota of queue {queue.name} is not readable")
     if item.state == "inactive":
         return StartEstimate(None, "it is not active, and the queue leaves it out")
+    if item.refused:
+        return StartEstimate(None, f"the queue refuses it, whatever quota is free: {item.refused}")
     for shortage in item.shortages:
         if shortage.never:
             return StartEstimate(

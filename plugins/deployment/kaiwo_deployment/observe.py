@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from kaiwo.plugin.kit import pod_status
 from kaiwo.plugin.kit.json_access import lenient_map, lenient_maps
-from kaiwo.plugin.kit.observe import check_pods, refused_pods
+from kaiwo.plugin.kit.observe import NOTHING_FOUND, check_pods, refused_pods
 from kaiwo.plugin.kit.pod_status import looping, works
 from kaiwo.plugin.kit.values import parse_time
 from kaiwo.plugin.observation import Finding, Outcome
+from kaiwo_deployment.scaled_to_zero import scaled_to_zero
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -42,16 +44,18 @@ def observe(seen: Observation) -> Outcome:
         pods = _of_current_revision(pods, progressing)
     started = pod_status.started(pods)
     if wanted == 0:
-        return Outcome(
-            "PENDING", "ScaledToZero", f"Deployment {name} is scaled to zero; set spec.replicas to start it"
-        )
+        return scaled_to_zero(seen, name)
     if spec.get("paused") and not pods and not _count(status.get("replicas")):
         text = f"Deployment {name} is paused, so it makes no pods; set spec.deployment.spec.paused to false"
         return Outcome("PENDING", "Suspended", text)
     serving = _count(status.get("availableReplicas"))
     queued = _queued(seen, pods, serving, name)
+    # A queue that admits pods one by one knows nothing of pods that the API server does not even create.
+    refused = NOTHING_FOUND if pods else refused_pods(status.get("conditions"), seen.now, seen.warning_event)
     if queued is not None and not serving and all(pod_status.gated(pod) for pod in pods):
-        return queued
+        if refused.finding is None:
+            return replace(queued, requeue_after=refused.requeue_after)
+        queued = None
     if known and _is_ready(status, wanted) and not _crashing(seen, pods):
         return Outcome("READY", "Ready", f"{wanted} of {wanted} pods are ready", started=started)
     stuck = progressing.get("status") == "False" and progressing.get("reason") == "ProgressDeadlineExceeded"
@@ -136,10 +140,22 @@ def _stuck(
 ) -> Outcome:
     deadline = _count(spec.get("progressDeadlineSeconds"), PROGRESS_DEADLINE)
     message = f"Deployment {name} made no progress for {deadline} s (ProgressDeadlineExceeded)"
-    finding = _check(seen, pods).finding
+    finding, refused = _check(seen, pods).finding, False
+    if finding is None:
+        conditions = lenient_map(seen.child.get("status")).get("conditions")
+        finding = refused_pods(conditions, seen.now, seen.warning_event).finding
+        refused = finding is not None
     if finding:
         message = f"{message}; {finding.message}"
-    return Outcome("ERROR", "ProgressDeadlineExceeded", message, started=started)
+    return Outcome(
+        "ERROR",
+        "ProgressDeadlineExceeded",
+        message,
+        started=started,
+        requeue_after=EVENTS_INTERVAL if refused else None,
+        needs_events=seen.child if refused else None,
+        pod_owner=_replica_set(seen.child),
+    )
 
 
 def _active(

@@ -10,6 +10,7 @@ from kaiwo.plugin.kit.kinds import DEPLOYMENT, SERVICE
 from kaiwo.plugin.lazy import Lazy
 from kaiwo.plugin.rbac import PolicyRule
 from kaiwo_deployment.kinds import REPLICA_SET
+from kaiwo_deployment.scaled_to_zero import REPLICAS
 
 if TYPE_CHECKING:
     from kaiwo_deployment.backend import DeploymentBackend
@@ -42,7 +43,7 @@ def kaiwo_backends() -> list[Backend]:
             write="apply",
             mutable=("*",),
             pod_templates=(("deployment", "spec", "template"),),
-            owned_paths=(("spec", "replicas"),),
+            owned_paths=(REPLICAS,),
             secondary=(SERVICE,),
             pod_owners=(REPLICA_SET,),
             requires=(DEPLOYMENT, SERVICE),

@@ -73,6 +73,7 @@ def seen(
     queued: bool = False,
     admission: Any = None,
     warning_event: Finding | None = None,
+    scaler: str = "",
     **spec: Any,
 ) -> Outcome:
     """What is made of a Deployment."""
@@ -82,7 +83,10 @@ def seen(
         "status": state,
     }
     workload = Workload.from_object(service())
-    return observe(Observation(workload, child, pods, admission, queued, NOW, warning_event=warning_event))
+    owners = {("spec", "replicas"): scaler} if scaler else {}
+    return observe(
+        Observation(workload, child, pods, admission, queued, NOW, warning_event=warning_event, owners=owners)
+    )
 
 
 RUN, RUN2 = pod("a"), pod("b")
@@ -115,6 +119,24 @@ def test_what_a_live_deployment_means(found: Outcome, word: str, reason: str) ->
     """One row per documented state, and the combinations that are easily mistaken."""
     assert (found.status, found.reason) == (word, reason)
     assert "\n" not in found.message
+
+
+@pytest.mark.parametrize(
+    ("scaler", "said"),
+    [
+        ("", "set spec.replicas to start it"),
+        ("kaiwo", "set spec.replicas to start it"),
+        ("kube-controller-manager", "by a HorizontalPodAutoscaler (field manager kube-controller-manager)"),
+        ("keda", "by KEDA, for a ScaledObject (field manager keda)"),
+        ("kubectl", "by kubectl; spec.replicas, 1, is not used"),
+    ],
+)
+def test_who_scaled_a_deployment_to_zero_is_said(scaler: str, said: str) -> None:
+    """Replicas that another manager owns are not those of the workload: to set them there starts nothing."""
+    found = seen(status(0, 0, 0), replicas=0, scaler=scaler)
+    assert (found.status, found.reason) == ("PENDING", "ScaledToZero")
+    assert said in found.message
+    assert ("set spec.replicas" in found.message) is (scaler in ("", "kaiwo"))
 
 
 def crashing(state: Any) -> dict[str, Any]:
@@ -213,6 +235,41 @@ def test_the_newest_refusal_of_pods_is_reported() -> None:
     found = seen(state, warning_event=Finding("FailedCreate", 'pods "x" is forbidden: exceeded quota'))
     assert found.message == "each pod is forbidden: exceeded quota"
     assert found.requeue_after == 30.0
+    again = '(combined from similar events): Error creating: pods "y" is forbidden: exceeded quota'
+    found = seen(state, warning_event=Finding("FailedCreate", again))
+    assert found.message == "Error creating: each pod is forbidden: exceeded quota"
+
+
+REFUSED = {
+    "type": "ReplicaFailure",
+    "status": "True",
+    "reason": "FailedCreate",
+    "message": 'pods "x" is forbidden: exceeded quota',
+}
+
+
+def test_refused_pods_of_a_queued_service_are_no_wait_for_the_queue() -> None:
+    """Kueue queues such pods one by one: it knows nothing of pods that were never created."""
+    waits = Admission("pending", "Queued", "waits in queue blue", undecided=True)
+    state = status(0, 0, 0)
+    state["conditions"].append(dict(REFUSED))
+    for admission in (waits, None):
+        found = seen(state, queued=True, admission=admission)
+        assert (found.status, found.reason) == ("STARTING", "FailedCreate")
+        assert found.message == "each pod is forbidden: exceeded quota"
+        assert found.needs_events is not None
+    state["conditions"][-1]["lastTransitionTime"] = (NOW - timedelta(seconds=1)).isoformat()
+    found = seen(state, queued=True, admission=waits)
+    assert (found.reason, found.requeue_after) == ("Queued", 2.0), "the next try may be taken"
+
+
+def test_a_service_that_made_no_progress_says_that_its_pods_are_refused() -> None:
+    """The deadline is the effect, the refusal the cause."""
+    state = status(0, 0, 0, stuck=True)
+    state["conditions"].append(dict(REFUSED))
+    found = seen(state)
+    assert (found.status, found.reason) == ("ERROR", "ProgressDeadlineExceeded")
+    assert "; each pod is forbidden: exceeded quota" in found.message
 
 
 JSON = st.recursive(

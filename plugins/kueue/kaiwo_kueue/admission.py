@@ -21,6 +21,7 @@ from kaiwo_kueue.kinds import (
     STOPPING_ANNOTATION,
     WORKLOAD,
 )
+from kaiwo_kueue.refused_pods import refused_for_its_pods
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -105,6 +106,8 @@ def _workload_admission(workload: Object, queue: str, facts: QueueFacts) -> Admi
         return Admission("pending", "QuotaReserved", f"{message}{checks}", since)
     if text := _no_quota(workload, queue, message, facts):
         return Admission("pending", "NoQuota", text, since)
+    if refused_for_its_pods(message):
+        return Admission("pending", "Inadmissible", message, since)
     return Admission("pending", str(reserved.get("reason") or "Pending"), message, since)
 
 

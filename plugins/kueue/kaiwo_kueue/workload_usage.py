@@ -12,6 +12,7 @@ from kaiwo.plugin.kit.names import NAME, RUN_ID, TYPE, USER, WORKLOAD_TYPES
 from kaiwo.plugin.kit.values import Quantity, parse_time, quantity
 from kaiwo.plugin.queue_usage import QueuedObject, QueuedWorkload, QuotaHolder
 from kaiwo_kueue.kinds import PRIORITY_BOOST
+from kaiwo_kueue.refused_pods import refused_for_its_pods
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -144,6 +145,7 @@ def pending_of(workload: Object, place: QueuePlace, conditions: Mapping[str, Obj
     spec = spec_of(workload)
     evicted = conditions.get("Evicted", {})
     created = created_of(workload)
+    message = lenient_text(conditions.get("QuotaReserved", {}).get("message"))
     at, by = created, "creation"
     if evicted.get("status") == "True" and evicted.get("reason") in _REQUEUED:
         at, by = parse_time(evicted.get("lastTransitionTime")) or created, "eviction"
@@ -158,7 +160,8 @@ def pending_of(workload: Object, place: QueuePlace, conditions: Mapping[str, Obj
         ordered_by="eviction" if by == "eviction" else "creation",
         state="inactive" if spec.get("active") is False else "pending",
         runs_for=_limit(workload),
-        message=lenient_text(conditions.get("QuotaReserved", {}).get("message")),
+        message=message,
+        refused=message if refused_for_its_pods(message) else "",
     )
 
 

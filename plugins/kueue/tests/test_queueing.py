@@ -217,6 +217,13 @@ def workload(*conditions: Object, requests: Object | None = None) -> Object:
 
 
 WAITS = condition("QuotaReserved", "False", "Pending", "couldn't assign flavors to pod set main")
+LIMITED = condition(
+    "QuotaReserved",
+    "False",
+    "Pending",
+    "resources didn't satisfy LimitRange constraints: spec.podSets[0].template.spec.containers[0]: Invalid "
+    'value: ["memory"]: requests must not be above the limitRange max',
+)
 ABSENT = condition("QuotaReserved", "False", "Inadmissible", "ClusterQueue kaiwo is inactive")
 RESERVED = condition("QuotaReserved", "True", "QuotaReserved", "Quota reserved in ClusterQueue kaiwo")
 ADMITTED = condition("Admitted", "True", "Admitted", "The workload is admitted")
@@ -234,6 +241,7 @@ NOT_RESERVED = condition("Admitted", "False", "NoReservation", "The workload has
         (({**WAITS, "message": None},), "pending", "Pending", "waits in queue kaiwo"),
         ((WAITS,), "pending", "Pending", WAITS["message"]),
         ((ABSENT,), "pending", "Inadmissible", ABSENT["message"]),
+        ((LIMITED,), "pending", "Inadmissible", LIMITED["message"]),
         ((RESERVED,), "pending", "QuotaReserved", RESERVED["message"]),
         ((RESERVED, ADMITTED), "admitted", "Admitted", "The workload is admitted"),
         ((RESERVED, ADMITTED, EVICTED), "evicted", "Preempted", WHY),

@@ -314,6 +314,19 @@ def test_estimates_and_their_basis(holder: Object, wait: Object, strict: str, sa
         assert estimate.at == datetime(2026, 1, 1, 13, 0, 30, tzinfo=UTC)
 
 
+def test_one_that_is_refused_for_its_pods_has_no_estimate() -> None:
+    """Its quota is free, and it does not start: Kueue compares its pods with the LimitRanges."""
+    says = "resources didn't satisfy LimitRange constraints: requests must not be above the limitRange max"
+    refused = workload("refused", 1)
+    refused["status"] = {
+        "conditions": [{"type": "QuotaReserved", "status": "False", "reason": "Pending", "message": says}]
+    }
+    found = read(refused, queues=(cluster_queue("q"),))
+    (queue,) = found.queues
+    (estimate,) = start_estimates(found, queue, NOW).values()
+    assert str(estimate) == f"no estimate: the queue refuses it, whatever quota is free: {says}"
+
+
 def test_one_that_never_fits_blocks_a_strict_queue_only() -> None:
     """StrictFIFO waits for its head for ever; BestEffortFIFO goes around it."""
     for strategy, at in (("StrictFIFO", None), ("BestEffortFIFO", NOW)):

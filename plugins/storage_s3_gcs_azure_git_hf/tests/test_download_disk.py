@@ -164,6 +164,17 @@ def test_a_volume_that_cannot_be_written_is_reported_and_no_crash(download: Any,
     download.assert_failed(outcome, 2, ".kaiwo-download", "write failed", f"user {os.getuid()}")
 
 
+def test_a_folder_in_the_place_of_a_file_is_named(download: Any, objects: Any) -> None:
+    """An earlier download left it; what is in it stays."""
+    (download.volume / "a").mkdir(parents=True)
+    (download.volume / "a" / "kept").write_text("x")
+    objects.content = {"a": b"1"}
+    outcome = download(download.s3(objects.url, files=[{"path": "a", "targetPath": "a"}]))
+    assert outcome.code == 2
+    assert f"{download.volume}/a exists and is a folder; remove it, or change targetPath" in outcome.line
+    assert download.files() == {"a/kept": b"x"}
+
+
 def test_what_a_killed_run_left_goes_with_the_next(download: Any, objects: Any) -> None:
     """A clone under way is thrown away; it would take room for as long as the volume lives."""
     objects.content["a"] = BODY

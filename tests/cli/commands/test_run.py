@@ -49,6 +49,27 @@ def test_options_of_the_command_need_no_separator(cli: Cli, folder: Path) -> Non
     assert "job" not in manifest["spec"]
 
 
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (("python", "train.py", "--gpus", "5", "--image=y", "--lr", "3", "--gpus", "6"), "--gpus, --image"),
+        (("--", "python", "train.py", "--gpus", "5"), ""),
+        (("python", "train.py", "--lr", "3", "-d"), ""),
+    ],
+)
+def test_options_after_the_command_that_are_ones_of_run_are_warned_about(
+    cli: Cli, folder: Path, words: tuple[str, ...], named: str
+) -> None:
+    """They are the command's, which somebody who forgot the order does not see before the job runs."""
+    assert folder.is_dir()
+    result = cli("run", "--dry-run", "--no-sync", "--image", "x", *words)
+    assert result.code == 0
+    warned = [line for line in result.err.splitlines() if line.startswith("warning: --")]
+    assert [line.partition(" after the command")[0] for line in warned] == (
+        [f"warning: {named}"] if named else []
+    )
+
+
 def test_kaiwoconfig_fills_in_user_and_queue(cli: Cli, folder: Path, home: Path) -> None:
     """As for submit; a flag wins."""
     assert folder.is_dir()
@@ -94,6 +115,7 @@ def test_a_folder_that_is_too_large_names_the_ways_out(cli: Cli, folder: Path) -
         (("--interactive", "--detach"), "--interactive excludes"),
         (("-A", "x"), "-A is not supported"),
         (("--port", "70000", "x"), "70000"),
+        (("--gpus", "2.5", "x"), "'--gpus': '2.5' is not a whole number"),
     ],
 )
 def test_what_cannot_be_run_is_a_usage_error(

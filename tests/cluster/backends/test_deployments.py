@@ -132,6 +132,36 @@ async def test_what_others_own_stays_and_what_is_ours_is_restored(operator: Star
     await user.sees(SERVICE, "chat", lambda obj: obj["metadata"]["uid"] != before["metadata"]["uid"])
 
 
+async def test_a_service_that_is_scaled_to_zero_by_others_stays_there(operator: Start, user: Any) -> None:
+    """KEDA and kubectl use the subresource scale, which leaves replicas of 0 without an owner."""
+    await operator(plugins=PLUGINS)
+    await user.submit(KIND, "chat", replicas=2, deployment=embedded(ports=(8000,)))
+    await user.reaches(KIND, "chat", "READY")
+    await scale(user, 0)
+    status = await user.reaches(KIND, "chat", "PENDING", reason="ScaledToZero")
+    assert "by an autoscaler or kubectl scale; spec.replicas, 2, is not used" in status["message"]
+    await user.edit(KIND, "chat", image="registry.example/serve:2")
+    live = await user.sees(
+        DEPLOYMENT, "chat", lambda obj: container_of(obj)["image"] == "registry.example/serve:2"
+    )
+    assert live["spec"]["replicas"] == 0
+    await scale(user, 1)
+    await user.reaches(KIND, "chat", "READY")
+    await user.edit(KIND, "chat", image="registry.example/serve:3")
+    live = await user.sees(
+        DEPLOYMENT, "chat", lambda obj: container_of(obj)["image"] == "registry.example/serve:3"
+    )
+    assert live["spec"]["replicas"] == 1
+
+
+async def scale(user: Any, replicas: int) -> None:
+    """Scale the Deployment as autoscalers do."""
+    await user.client.merge_patch(
+        DEPLOYMENT, user.namespace, "chat", {"spec": {"replicas": replicas}},
+        subresource="scale", field_manager="keda",
+    )  # fmt: skip
+
+
 async def test_a_stuck_rollout_says_why_and_heals(operator: Start, user: Any) -> None:
     """An image that cannot be pulled, then the deadline, then a good image: STARTING, ERROR, READY."""
     await operator(plugins=PLUGINS)

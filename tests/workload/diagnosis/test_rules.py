@@ -314,3 +314,15 @@ def test_a_service_is_corrected_in_place(cluster: Cluster) -> None:
     given = _image(cluster)
     given["workload"] = cluster.workload() | {"kind": "KaiwoService"}
     assert diagnose(cluster.facts(**given)).verdict.command == "kaiwo submit -f FILE -n team"
+
+
+def test_refused_pods_come_before_the_queue_that_waits_for_them(cluster: Cluster) -> None:
+    """A queue that admits pods one by one has nothing to admit until the API server takes them."""
+    queue = QueueExplanation((), Finding("Queued", "waits in queue blue"))
+    message = "each pod is forbidden: exceeded quota: q"
+    refused = cluster.workload("STARTING", "FailedCreate", message=message)
+    found = diagnose(cluster.facts(workload=refused, queue=queue))
+    assert (found.verdict.code, found.verdict.message) == ("FailedCreate", message)
+    assert found.verdict.command.startswith("kubectl describe resourcequotas")
+    waits = diagnose(cluster.facts(workload=cluster.workload("PENDING", "Queued"), queue=queue))
+    assert waits.verdict.code == "Queued"

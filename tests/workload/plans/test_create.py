@@ -276,6 +276,26 @@ def test_a_priority_class_must_exist(world: World) -> None:
     assert world.created(JOB)["spec"]["template"]["spec"]["priorityClassName"] == "high"
 
 
+def test_a_priority_class_of_an_embedded_template_must_exist(world: World) -> None:
+    """Kueue leaves such a Job alone without a word, so it is refused by its field, and heals."""
+    world.obj["spec"]["job"] = {"spec": {"template": {"spec": {"priorityClassName": "high"}}}}
+    world.set(priority_classes=frozenset({"low"}))
+    message = refused(world, "PriorityClassNotFound")
+    assert 'spec.job.spec.template.spec.priorityClassName: priority class "high" not found' in message
+    world.set(priority_classes=frozenset({"low", "high"}))
+    world.settle()
+    assert world.created(JOB)["spec"]["template"]["spec"]["priorityClassName"] == "high"
+
+
+def test_a_class_of_the_spec_goes_before_that_of_a_template(world: World) -> None:
+    """The template's is not used then, and need not exist."""
+    world.obj["spec"]["job"] = {"spec": {"template": {"spec": {"priorityClassName": "high"}}}}
+    world.obj["spec"]["priorityClass"] = "low"
+    world.set(priority_classes=frozenset({"low"}))
+    world.settle()
+    assert world.created(JOB)["spec"]["template"]["spec"]["priorityClassName"] == "low"
+
+
 def test_downloads_need_a_plugin(world: World) -> None:
     """A download that nothing can do is refused by its field."""
     world.obj["spec"]["storage"] = {

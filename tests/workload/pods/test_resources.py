@@ -54,6 +54,23 @@ def test_generated_gpus_bring_cpu_and_memory_over_the_spec() -> None:
     assert resources == {"requests": {**common, "ephemeral-storage": "5Gi"}, "limits": common}
 
 
+def test_values_of_the_spec_that_gpus_replace_are_warned_about() -> None:
+    """By the path of each; equal amounts, other resources and other containers are not."""
+    spec = {
+        "requests": {"cpu": "1", "memory": "65536Mi", "ephemeral-storage": "5Gi"},
+        "limits": {"memory": "1Gi"},
+    }
+    gpus: dict[str, Any] = {"gpus": 2, "gpu_key": "amd.com/gpu"}
+    cpu, memory = made(spec=spec, generated=True, **gpus)[1]
+    assert cpu.startswith("spec.resources.requests.cpu: 1 is not used, the container with GPUs gets 8 (4 for")
+    assert memory.startswith(
+        "spec.resources.limits.memory: 1Gi is not used, the container with GPUs gets 64Gi"
+    )
+    assert made(spec=spec, **gpus)[1] == []
+    assert made(spec=spec, generated=True, primary=False)[1] == []
+    assert made(spec=spec, generated=True)[1] == []
+
+
 def test_an_embedded_container_keeps_its_own_values() -> None:
     """GPUs do not change CPU and memory of a container that a user wrote."""
     resources, _ = made(both(cpu="1", memory="2Gi"), spec=both(cpu="9"), gpus=2, gpu_key="amd.com/gpu")

@@ -206,6 +206,9 @@ def _volume_error(where: str, name: str, error: OSError) -> DownloadError:
     if error.errno == errno.ELOOP:
         link = error.filename or name
         return ConfigError(where, f"{link} is a symbolic link, which is not followed", "remove the link")
+    if error.errno == errno.EISDIR:
+        folder = error.filename2 or error.filename or name
+        return ConfigError(where, f"{folder} exists and is a folder", "remove it, or change targetPath")
     return ConfigError(where, f"{name}: write failed: {error.strerror}", "check the volume")
 
 
