@@ -50,6 +50,8 @@ POD_PROJECTION = Projection(
         ("spec", "schedulerName"),
         ("spec", "schedulingGates"),
         ("spec", "restartPolicy"),
+        ("spec", "readinessGates"),
+        ("spec", "tolerations"),
         ("spec", "containers", "*", "name"),
         ("spec", "containers", "*", "resources", "requests"),
         ("spec", "containers", "*", "resources", "limits", "memory"),

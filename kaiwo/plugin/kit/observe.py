@@ -26,6 +26,7 @@ from kaiwo.workload.json_access import lenient_map
 from kaiwo.workload.metadata import controller_of
 from kaiwo.workload.observe import pod_failure, pod_status
 from kaiwo.workload.observe.crash_loop import works
+from kaiwo.workload.observe.unready_node import on_unready_node
 from kaiwo.workload.observe.waiting import (
     NOTHING_FOUND,
     WARNING_TIMEOUT,
@@ -156,11 +157,13 @@ def active(
         conditions: conditions of what creates them, which may have a ReplicaFailure.
     """
     found = check_pods(seen, pods, what, begun, expected=expected, conditions=conditions)
-    running = sum(works(pod, seen.now, seen.recorded) for pod in pods)
+    working = [pod for pod in pods if works(pod, seen.now, seen.recorded)]
+    running, reached = len(working), sum(not on_unready_node(pod) for pod in working)
     finding = found.finding or Finding("Running" if running else "Starting", "")
     message = finding.message
     if running:
-        message = f"{running} of {len(pods)} pods run; {message}" if message else f"{what} runs"
+        count = f"{reached} of {len(pods)} pods run; " if reached else ""
+        message = f"{count}{message}" if message else f"{what} runs"
     return Outcome(
         status="RUNNING" if running else "STARTING",
         reason=finding.reason,

@@ -49,7 +49,8 @@ _CODES: Mapping[str, tuple[str, ...]] = {
         "NoQuota", "Inadmissible", "Preempted", "PreemptedAndRequeued", "QueuePreparing", "Admitted",
     ),
     _NODES: ("NoGPUs", "Unschedulable", "NodeLost", "Evicted", "PreemptedByScheduler",
-        "UnexpectedAdmissionError", "NodeShutdown", "NodeAffinity", "Preempting", "FailedCreatePodSandBox",
+        "NodeNotReady", "UnexpectedAdmissionError", "NodeShutdown", "NodeAffinity", "Preempting",
+        "FailedCreatePodSandBox",
     ),
     _DOCTOR: (
         "OperatorAbsent", "NotObserved", "OperatorForbidden", "BackendUnavailable", "SchedulerMissing",

@@ -162,7 +162,8 @@ def _active(
         delays.append(EVENTS_INTERVAL if refused else requeue_after)
     next_check = min((seconds for seconds in delays if seconds is not None), default=None)
     if running:
-        message = f"{len(running)} of {wanted} pods run, not all are ready"
+        reached = sum(not pod_status.on_unready_node(pod) for pod in running)
+        message = f"{reached} of {wanted} pods run, not all are ready" if reached else "no pod is ready"
         if lenient_map(seen.child.get("spec")).get("paused"):
             message += "; the Deployment is paused, what changed waits until its paused is false"
         return Outcome(
