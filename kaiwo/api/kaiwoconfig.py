@@ -32,6 +32,8 @@ HISTORY = "kaiwo-config-history"
 GPU_TIME = "kaiwo-gpu-time"
 """Name of the ConfigMap beside it that keeps the GPU time which the metrics have counted."""
 
+MAX_TARGET_NAMESPACES = 4096
+
 
 _ClassName = Annotated[str, Field(max_length=253)]
 
@@ -195,7 +197,11 @@ class MonitoringSection(Model):
     ] = 1
     target_namespaces: Annotated[
         tuple[ObjectName, ...] | None,
-        Field(strict=False, description="Namespaces that are monitored; all but kube-system if empty."),
+        Field(
+            strict=False,
+            max_length=MAX_TARGET_NAMESPACES,
+            description="Namespaces that are monitored; all but kube-system if empty.",
+        ),
     ] = None
     profile: Annotated[Literal["gpu"], Field(description="What is monitored.")] = "gpu"
     terminate_underutilized: Annotated[
