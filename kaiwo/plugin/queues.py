@@ -117,6 +117,8 @@ class QueueSystem(Declaration):
         owned: those of them whose objects each belong to one child or pod, for example its place in a queue.
         urgent: types of the ``status.conditions`` of objects in ``owned`` whose coming or going people wait
             for; other changes of these objects are reconciled half a second later, together.
+        queue_reasons: reasons of an admission whose message says what is wrong with a queue; such workloads
+            are reconciled when the queue changes.
         manages: pure function: whether objects of a kind are queued by the queue system itself as it runs in
             this cluster; None for a queue system that cannot tell.
         is_changing: pure function: whether the queue system is in the middle of changing a live child. A
@@ -150,6 +152,7 @@ class QueueSystem(Declaration):
     reads: tuple[Resource, ...] = ()
     owned: tuple[Resource, ...] = ()
     urgent: tuple[str, ...] = ()
+    queue_reasons: tuple[str, ...] = ()
     manages: Callable[[Resource, QueueFacts], bool] | None = None
     is_changing: Callable[[Object], bool] | None = None
     queues: Callable[[QueueFacts], frozenset[str] | None] | None = None

@@ -47,6 +47,7 @@ _CODES: Mapping[str, tuple[str, ...]] = {
     _QUEUE: (
         "ClusterQueueNotFound", "WrongQueueNamespace", "NoTopology", "Queued", "Pending", "QuotaReserved",
         "NoQuota", "Inadmissible", "Preempted", "PreemptedAndRequeued", "QueuePreparing", "Admitted",
+        "ClusterQueueStopped", "LocalQueueStopped", "AdmissionCheck", "PodsReadyTimeout", "Deactivated",
     ),
     _NODES: ("NoGPUs", "Unschedulable", "NodeLost", "Evicted", "PreemptedByScheduler",
         "NodeNotReady", "UnexpectedAdmissionError", "NodeShutdown", "NodeAffinity", "Preempting",
