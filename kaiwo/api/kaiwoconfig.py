@@ -11,7 +11,6 @@ from kaiwo.api.config_names import DEFAULT_SCHEDULER
 from kaiwo.api.core_types import ResourceRequirements
 from kaiwo.api.scalars import (
     QUALIFIED_NAME,
-    WHOLE_UNITS,
     Count,
     DurationText,
     ImageReference,
@@ -22,6 +21,7 @@ from kaiwo.api.scalars import (
     Positive,
     QuantityText,
     QueueName,
+    WholeDurationText,
 )
 from kaiwo.api.status import Conditions
 
@@ -208,12 +208,8 @@ class MonitoringSection(Model):
         bool, Field(description="End workloads that underutilise for too long.")
     ] = False
     terminate_underutilized_after: Annotated[
-        str,
-        Field(
-            max_length=64,
-            pattern=WHOLE_UNITS,
-            description="How long a workload may underutilise before it is ended.",
-        ),
+        WholeDurationText,
+        Field(description="How long a workload may underutilise before it is ended."),
     ] = "24h"
 
 
