@@ -57,6 +57,7 @@ class Admission:
         since: RFC 3339 time of the last change, empty if unknown.
         requeue_after: seconds after which to reconcile again without an event, None for never.
         undecided: the queue system has not reconciled it yet; it is worth a moment's wait.
+        not_ready: it was evicted because its pods were not ready; what was wrong with them is told besides.
         pods_wait: pods of the child are queued one by one, some of them wait, and the message says why.
     """
 
@@ -66,6 +67,7 @@ class Admission:
     since: str = ""
     requeue_after: float | None = None
     undecided: bool = False
+    not_ready: bool = False
     pods_wait: bool = False
 
 

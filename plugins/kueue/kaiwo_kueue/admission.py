@@ -13,6 +13,7 @@ from kaiwo.plugin.queues import Admission
 from kaiwo_kueue.conversion import to_v1beta2
 from kaiwo_kueue.holding import (
     DEACTIVATED,
+    NOT_READY,
     inactive_queue,
     is_left_out,
     is_over_again,
@@ -106,7 +107,7 @@ def _workload_admission(workload: Object, queue: str, facts: QueueFacts) -> Admi
             if is_left_out(workload, reason, reserved):
                 break
             message = f"{_eviction_message(message, reserved, queue, facts)}{next_try(workload, reason)}"
-        return Admission(state, reason, message, _since(condition))  # type: ignore[arg-type]  # one of the literals
+        return Admission(state, reason, message, _since(condition), not_ready=reason in NOT_READY)  # type: ignore[arg-type]  # one of the literals
     return _waiting(workload, queue, by_type.get("QuotaReserved"), facts)
 
 

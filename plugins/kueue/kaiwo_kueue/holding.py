@@ -22,6 +22,9 @@ INADMISSIBLE = "Inadmissible"
 DEACTIVATED = "Deactivated"
 """Kueue's reason of an eviction because of the Workload's own spec, or its beginning."""
 
+NOT_READY = ("PodsReadyTimeout", f"{DEACTIVATED}DueToRequeuingLimitExceeded")
+"""Kueue's reasons of evictions because pods were not ready in time."""
+
 _STOPPED = ("ClusterQueueStopped", "LocalQueueStopped")
 
 

@@ -347,6 +347,7 @@ def test_a_back_off_has_the_time_of_its_end() -> None:
     answer = admission(child(), facts(objects={kinds.WORKLOAD: (held,)}))
     assert answer is not None
     assert answer.message == f"{TIMED_OUT['message']}; Kueue queues it again at 2026-01-02T03:20:00Z"
+    assert answer.not_ready
     held["status"]["conditions"][1] = condition("Requeued", "True", "BackoffFinished", "finished")
     answer = admission(child(), facts(objects={kinds.WORKLOAD: (held,)}))
     assert answer is not None
