@@ -91,10 +91,15 @@ def admission_message(admission: Admission, recorded: Finding) -> str:
     """
     if not admission.not_ready:
         return admission.message
-    before = recorded.message.partition(_BEFORE)[2]
+    before = pods_before(recorded.message)
     if recorded.reason in pod_status.PROBLEMS:
         before = recorded.message
     return f"{admission.message}{_BEFORE}{before}" if before else admission.message
+
+
+def pods_before(message: str) -> str:
+    """What the message of an eviction says was wrong with the pods; empty where it says nothing."""
+    return message.partition(_BEFORE)[2]
 
 
 def check_pods(
