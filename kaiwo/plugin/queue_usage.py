@@ -214,11 +214,11 @@ class QueuedWorkload:
     ordered_at: datetime | None = None
     ordered_by: Literal["creation", "eviction"] = "creation"
     state: Literal["pending", "inactive"] = "pending"
-    held: str = ""
     runs_for: float | None = None
     ends_surely: bool = True
     message: str = ""
     shortages: tuple[QuotaShortage, ...] = ()
+    held: str = ""
 
 
 @dataclass(frozen=True, slots=True)

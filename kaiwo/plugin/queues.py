@@ -67,8 +67,8 @@ class Admission:
     since: str = ""
     requeue_after: float | None = None
     undecided: bool = False
-    not_ready: bool = False
     pods_wait: bool = False
+    not_ready: bool = False
 
 
 def _unknown(_: str) -> str:
@@ -154,7 +154,6 @@ class QueueSystem(Declaration):
     reads: tuple[Resource, ...] = ()
     owned: tuple[Resource, ...] = ()
     urgent: tuple[str, ...] = ()
-    queue_reasons: tuple[str, ...] = ()
     manages: Callable[[Resource, QueueFacts], bool] | None = None
     is_changing: Callable[[Object], bool] | None = None
     queues: Callable[[QueueFacts], frozenset[str] | None] | None = None
@@ -168,3 +167,4 @@ class QueueSystem(Declaration):
     setup: QueueSetup | None = None
     projections: Mapping[Resource, Projection] = field(default_factory=dict)
     rules: tuple[PolicyRule, ...] = ()
+    queue_reasons: tuple[str, ...] = ()
