@@ -28,7 +28,11 @@ if TYPE_CHECKING:
 
     from kaiwo.plugin.registry import Plugins
 
-_OF_OTHERS = {"BackoffLimitExceeded", "Inadmissible", "Preempted", "NodeLost", "PreemptedByScheduler"}
+_OF_OTHERS = {
+    "AdmissionCheck", "BackoffLimitExceeded", "ClusterQueueStopped", "Deactivated",
+    "DeactivatedDueToAdmissionCheck", "DeactivatedDueToRequeuingLimitExceeded", "Inadmissible",
+    "LocalQueueStopped", "NodeLost", "PodsReadyTimeout", "Preempted", "PreemptedByScheduler",
+}  # fmt: skip
 """Reasons that Kubernetes and Kueue give, explained in the text of the page."""
 
 _EARLY = meanings.CANNOT_RUN

@@ -265,6 +265,11 @@ PODS: Final[Meanings] = {
     "NoPods": Meaning(
         "STARTING", "A Job started at least 30 s ago and has no pod. The events of the Job have the cause."
     ),
+    "NodeNotReady": Meaning(
+        "STARTING RUNNING READY",
+        "Kubernetes does not reach the node of a pod, so what its containers do is not known. The status is "
+        "the last that is known; the message has the node, and what happens if it does not come back.",
+    ),
     "Evicted": Meaning(
         "STARTING RUNNING FAILED", "The node evicted a pod, mostly for lack of memory or disk."
     ),

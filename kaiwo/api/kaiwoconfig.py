@@ -11,7 +11,6 @@ from kaiwo.api.config_names import DEFAULT_SCHEDULER
 from kaiwo.api.core_types import ResourceRequirements
 from kaiwo.api.scalars import (
     QUALIFIED_NAME,
-    WHOLE_UNITS,
     Count,
     DurationText,
     ImageReference,
@@ -22,6 +21,7 @@ from kaiwo.api.scalars import (
     Positive,
     QuantityText,
     QueueName,
+    WholeDurationText,
 )
 from kaiwo.api.status import Conditions
 
@@ -31,6 +31,8 @@ HISTORY = "kaiwo-config-history"
 """Name of the ConfigMap in the operator's namespace that keeps the last specs of the KaiwoConfig."""
 GPU_TIME = "kaiwo-gpu-time"
 """Name of the ConfigMap beside it that keeps the GPU time which the metrics have counted."""
+
+MAX_TARGET_NAMESPACES = 4096
 
 
 _ClassName = Annotated[str, Field(max_length=253)]
@@ -195,19 +197,19 @@ class MonitoringSection(Model):
     ] = 1
     target_namespaces: Annotated[
         tuple[ObjectName, ...] | None,
-        Field(strict=False, description="Namespaces that are monitored; all but kube-system if empty."),
+        Field(
+            strict=False,
+            max_length=MAX_TARGET_NAMESPACES,
+            description="Namespaces that are monitored; all but kube-system if empty.",
+        ),
     ] = None
     profile: Annotated[Literal["gpu"], Field(description="What is monitored.")] = "gpu"
     terminate_underutilized: Annotated[
         bool, Field(description="End workloads that underutilise for too long.")
     ] = False
     terminate_underutilized_after: Annotated[
-        str,
-        Field(
-            max_length=64,
-            pattern=WHOLE_UNITS,
-            description="How long a workload may underutilise before it is ended.",
-        ),
+        WholeDurationText,
+        Field(description="How long a workload may underutilise before it is ended."),
     ] = "24h"
 
 

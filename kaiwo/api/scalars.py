@@ -143,6 +143,11 @@ DurationText: TypeAlias = Annotated[
 ]
 """A Go duration as the user wrote it."""
 
+WholeDurationText: TypeAlias = Annotated[
+    str, Field(max_length=64, pattern=WHOLE_UNITS), AfterValidator(_duration)
+]
+"""A duration in whole hours, minutes and seconds."""
+
 Entrypoint: TypeAlias = Annotated[
     str,
     AfterValidator(_entrypoint),

@@ -126,7 +126,8 @@ def _gpus(config: ResolvedConfig, facts: ConfigFacts) -> Iterator[Problem]:
         return
     known = ", ".join(sorted(facts.gpu_keys))
     for at, expected in enumerate(config.expected_gpus):
-        if expected.vendor not in facts.gpu_keys:
+        # As where the nodes are counted: a vendor is written in any case.
+        if expected.vendor.strip().lower() not in facts.gpu_keys:
             yield Problem(
                 f"spec.nodes.expectedGpus[{at}].vendor",
                 f'no loaded plugin recognises vendor "{expected.vendor}"',

@@ -196,6 +196,7 @@ class QueuedWorkload:
         ordered_at: the time by which it is placed among those of its priority.
         ordered_by: what happened at that time: it was created, or evicted and so put behind later ones.
         state: ``pending``; ``inactive`` is held by its own spec or by its queue and takes no part.
+        held: why it is ``inactive``, as a clause ("its LocalQueue is stopped"); empty for its own spec.
         runs_for: seconds after which it ends once it runs; None without a limit.
         ends_surely: whether it is ended then; False where that is only what its user expects.
         message: the queue system's own words about it.
@@ -219,6 +220,7 @@ class QueuedWorkload:
     message: str = ""
     shortages: tuple[QuotaShortage, ...] = ()
     refused: str = ""
+    held: str = ""
 
 
 @dataclass(frozen=True, slots=True)

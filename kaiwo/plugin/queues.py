@@ -57,6 +57,7 @@ class Admission:
         since: RFC 3339 time of the last change, empty if unknown.
         requeue_after: seconds after which to reconcile again without an event, None for never.
         undecided: the queue system has not reconciled it yet; it is worth a moment's wait.
+        not_ready: it was evicted because its pods were not ready; what was wrong with them is told besides.
         pods_wait: pods of the child are queued one by one, some of them wait, and the message says why.
     """
 
@@ -67,6 +68,7 @@ class Admission:
     requeue_after: float | None = None
     undecided: bool = False
     pods_wait: bool = False
+    not_ready: bool = False
 
 
 def _unknown(_: str) -> str:
@@ -117,6 +119,8 @@ class QueueSystem(Declaration):
         owned: those of them whose objects each belong to one child or pod, for example its place in a queue.
         urgent: types of the ``status.conditions`` of objects in ``owned`` whose coming or going people wait
             for; other changes of these objects are reconciled half a second later, together.
+        queue_reasons: reasons of an admission whose message says what is wrong with a queue; such workloads
+            are reconciled when the queue changes.
         manages: pure function: whether objects of a kind are queued by the queue system itself as it runs in
             this cluster; None for a queue system that cannot tell.
         is_changing: pure function: whether the queue system is in the middle of changing a live child. A
@@ -163,3 +167,4 @@ class QueueSystem(Declaration):
     setup: QueueSetup | None = None
     projections: Mapping[Resource, Projection] = field(default_factory=dict)
     rules: tuple[PolicyRule, ...] = ()
+    queue_reasons: tuple[str, ...] = ()

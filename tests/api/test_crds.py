@@ -147,6 +147,14 @@ def test_every_schema_is_structural(first_party: Plugins) -> None:
             assert not (part.get("properties") and part.get("additionalProperties"))
 
 
+def test_every_list_that_people_write_has_a_maximum(first_party: Plugins) -> None:
+    """An object with a list without one can be of any size, and the API server cannot bound its rules."""
+    for item in render_crds(first_party.fields(), first_party.settings_models(), kinds=first_party.kinds()):
+        spec = at(item["spec"]["versions"][0]["schema"]["openAPIV3Schema"], "spec")
+        lists = [part for part in nodes(spec) if part.get("type") == "array"]
+        assert [part.get("description") for part in lists if "maxItems" not in part] == []
+
+
 def test_every_field_is_described(first_party: Plugins) -> None:
     """``kubectl explain`` has a sentence for every field that users write."""
     for item in render_crds(first_party.fields(), first_party.settings_models()):

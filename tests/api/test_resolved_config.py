@@ -102,6 +102,10 @@ def test_equal_configurations_are_equal() -> None:
             r"pendingThresholdForPreemption: .* not a duration",
         ),
         ({"resourceMonitoring": {"terminateUnderutilizedAfter": "1d"}}, "for example 24h or 1h30m"),
+        (
+            {"resourceMonitoring": {"terminateUnderutilizedAfter": "2562048h"}},
+            r"terminateUnderutilizedAfter: .* longer than a duration can be",
+        ),
         ({"resourceMonitoring": {"lowUtilizationThreshold": -1}}, "-1 is less than 0"),
         ({"resourceMonitoring": {"lowUtilizationThreshold": True}}, "got the boolean true"),
         ({"resourceMonitoring": {"profile": "cpu"}}, "expected 'gpu'"),

@@ -156,3 +156,8 @@ def test_texts_that_may_be_secret_are_not_kept() -> None:
     assert kept["plugins"] == {"x": {"secretName": "team", "list": [{"user": "u"}]}}
     assert kept["ray"] == spec["ray"]
     assert left_out == ("spec.plugins.x.apiToken", "spec.plugins.x.list[0].password")
+
+
+def test_a_vendor_may_be_written_in_any_case() -> None:
+    """Its expected nodes count, so nothing is to be warned about."""
+    assert warned({"nodes": {"expectedGpus": [{"vendor": "AMD", "gpusPerNode": 8, "maxNodes": 1}]}}) == []

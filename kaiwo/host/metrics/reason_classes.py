@@ -44,7 +44,7 @@ CLASSES: Final = {
     ),
     "memory": ("OOMKilled",),
     "scheduling": ("Unschedulable", "SchedulerMissing", "FailedCreate", "NoPods", "ReplicaFailure"),
-    "node": ("Evicted", "NodeLost"),
+    "node": ("Evicted", "NodeLost", "NodeNotReady"),
     "time": ("DeadlineExceeded",),
     "child": ("ChildLost",),
     "early_end": ("DurationExceeded", "GpuUtilizationLow", "GpuIdle"),

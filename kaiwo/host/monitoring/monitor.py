@@ -130,6 +130,7 @@ class Monitor:
         self._pods: dict[str, tuple[int, GpuPod | None]] = {}
         self._leads = self._interrupted = False
         self._failures = 0
+        self._failure, self._repeated = "", 0
         self._state: tuple[str, str] | None = None
 
     def condition(self, generation: int) -> Condition | None:
@@ -282,16 +283,18 @@ class Monitor:
 
     def _failed(self, message: str) -> None:
         self._failures += 1
+        self._repeated = self._repeated + 1 if message == self._failure else 1
+        self._failure = message
         if self._failures == 1:
             _log.warning("GPU utilisation cannot be read: %s", message)
         if self._failures >= _FAILURES:
             text = f"{message}. Workloads are not ended for underutilisation meanwhile"
-            self._become("EndpointFailed", text, keep_message=True)
+            self._become("EndpointFailed", text, keep_message=self._repeated < _FAILURES)
 
     def _succeeded(self, samples: Samples) -> None:
         if self._failures:
             _log.info("GPU utilisation is read again from %s", self._endpoint.shown)
-        self._failures = 0
+        self._failures, self._failure = 0, ""
         if self._known and not len(samples):
             names = ", ".join(self._endpoint.metrics)
             text = f"{self._endpoint.shown} has no sample of a pod's GPU, for any of the metrics {names}"
@@ -300,7 +303,14 @@ class Monitor:
             self._become("SamplesRead", f"{self._endpoint.shown} is read every {self._interval:g} s")
 
     def _become(self, reason: str, message: str, *, keep_message: bool = False) -> None:
-        """Change the condition; an error that goes on keeps its words, for they may differ each time."""
+        """Change the condition.
+
+        Args:
+            reason: its reason.
+            message: its message.
+            keep_message: keep the recorded message of the same reason: the words of an error may differ each
+                time.
+        """
         if (
             self._state is not None
             and self._state[0] == reason

@@ -236,7 +236,9 @@ class WorkloadReconciler:
         self._downloads.follow(key, decided.follow, reported=reported)
         status = decided.statuses[-1] if decided.statuses else entry.part("status") or {}
         ended = status.get("status") in TERMINAL
-        waits = not ended and (bool(unreadable) or not snapshot.has_child)
+        queue = self._registry.queue
+        by_queue = queue is not None and status.get("reason") in queue.queue_reasons
+        waits = not ended and (bool(unreadable) or not snapshot.has_child or by_queue)
         if self._states.set_waiting(key, state, waits=waits, since=since):
             self.controller.enqueue(key)
         if ended:

@@ -144,7 +144,8 @@ class ReconcileStates:
     """The states of all workloads of one kind.
 
     Attributes:
-        waiting: workloads without a child that have not ended: a change in the cluster may concern them.
+        waiting: workloads that have not ended and have no child, or whose queue takes nothing: a change in
+            the cluster may concern them.
         requeues: how often those were requeued so far.
     """
 

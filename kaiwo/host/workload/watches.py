@@ -26,6 +26,7 @@ from kaiwo.host.workload.namespace_defaults import changes_defaults
 from kaiwo.host.workload.ownership import is_made_by_kaiwo
 from kaiwo.workload.download import state as download
 from kaiwo.workload.download.job import downloads
+from kaiwo.workload.json_access import lenient_map, lenient_maps
 from kaiwo.workload.labels import RECORD, RUN_ID
 from kaiwo.workload.model import DeletedChild
 from kaiwo.workload.observe.pod_failure import failure
@@ -50,6 +51,8 @@ POD_PROJECTION = Projection(
         ("spec", "schedulerName"),
         ("spec", "schedulingGates"),
         ("spec", "restartPolicy"),
+        ("spec", "readinessGates"),
+        ("spec", "tolerations"),
         ("spec", "containers", "*", "name"),
         ("spec", "containers", "*", "resources", "requests"),
         ("spec", "containers", "*", "resources", "limits", "memory"),
@@ -305,8 +308,9 @@ def _queue_watches(
         return ()
 
     def of_queue(event: CacheEvent) -> Iterable[Key]:
-        """All workloads that wait, unless only the status of the queue changed."""
-        return states.requeue_waiting() if _is_more_than_status(event) else ()
+        """All workloads that wait, unless no more than counts in the status of the queue changed."""
+        changed = _is_more_than_status(event) or _conditions(event.old) != _conditions(event.new)
+        return states.requeue_waiting() if changed else ()
 
     return [
         Watch(
@@ -326,6 +330,15 @@ def _is_more_than_status(event: CacheEvent) -> bool:
     if old is None or new is None or old.deleted != new.deleted or old.labels != new.labels:
         return True
     return bool(new.generation) and old.generation != new.generation
+
+
+def _conditions(entry: CachedObject | None) -> list[tuple[object, ...]]:
+    """Type, status and reason of the conditions of an object; their messages may have counts."""
+    status = lenient_map(entry.part("status")) if entry is not None else {}
+    return [
+        tuple(item.get(name) for name in ("type", "status", "reason"))
+        for item in lenient_maps(status.get("conditions"))
+    ]
 
 
 def on_child_deleted(event: CacheEvent, kind: WorkloadKind, states: ReconcileStates, cache: Cache) -> None:

@@ -26,10 +26,12 @@ from kaiwo.workload.json_access import lenient_map
 from kaiwo.workload.metadata import controller_of
 from kaiwo.workload.observe import pod_failure, pod_status
 from kaiwo.workload.observe.crash_loop import works
+from kaiwo.workload.observe.unready_node import on_unready_node
 from kaiwo.workload.observe.waiting import (
     NOTHING_FOUND,
     WARNING_TIMEOUT,
     PodCheck,
+    admission_message,
     check_pods,
     missing_pods,
     refused_pods,
@@ -49,6 +51,7 @@ __all__ = [
     "WARNING_TIMEOUT",
     "PodCheck",
     "active",
+    "admission_message",
     "by_owner",
     "changed_at",
     "check_pods",
@@ -156,11 +159,13 @@ def active(
         conditions: conditions of what creates them, which may have a ReplicaFailure.
     """
     found = check_pods(seen, pods, what, begun, expected=expected, conditions=conditions)
-    running = sum(works(pod, seen.now, seen.recorded) for pod in pods)
+    working = [pod for pod in pods if works(pod, seen.now, seen.recorded)]
+    running, reached = len(working), sum(not on_unready_node(pod) for pod in working)
     finding = found.finding or Finding("Running" if running else "Starting", "")
     message = finding.message
     if running:
-        message = f"{running} of {len(pods)} pods run; {message}" if message else f"{what} runs"
+        count = f"{reached} of {len(pods)} pods run; " if reached else ""
+        message = f"{count}{message}" if message else f"{what} runs"
     return Outcome(
         status="RUNNING" if running else "STARTING",
         reason=finding.reason,

@@ -19,6 +19,7 @@ from kaiwo.workload.observe.pod_status import (
     since,
     started,
 )
+from kaiwo.workload.observe.unready_node import on_unready_node, unconfirmed, unready_node
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -33,6 +34,7 @@ __all__ = [
     "failure",
     "gated",
     "looping",
+    "on_unready_node",
     "owned",
     "pod_name",
     "problem",
@@ -40,6 +42,8 @@ __all__ = [
     "since",
     "started",
     "terminations",
+    "unconfirmed",
+    "unready_node",
     "works",
 ]
 

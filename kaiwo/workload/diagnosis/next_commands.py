@@ -35,7 +35,7 @@ _CODES: Mapping[str, tuple[str, ...]] = {
         "ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError",
         "RegistryUnavailable", "SignatureValidationFailed",
         "CreateContainerError", "RunContainerError", "PostStartHookError", "OOMKilled", "ScaledToZero",
-        "DeadlineExceeded",
+        "DeadlineExceeded", "DeactivatedDueToRequeuingLimitExceeded",
         "DownloadInvalid", "DownloadDiskFull", "DownloadLimitExceeded", "ChildLost", "Stopped",
         "DurationExceeded", "GpuUtilizationLow", "GpuIdle",
     ),
@@ -47,9 +47,12 @@ _CODES: Mapping[str, tuple[str, ...]] = {
     _QUEUE: (
         "ClusterQueueNotFound", "WrongQueueNamespace", "NoTopology", "Queued", "Pending", "QuotaReserved",
         "NoQuota", "Inadmissible", "Preempted", "PreemptedAndRequeued", "QueuePreparing", "Admitted",
+        "ClusterQueueStopped", "LocalQueueStopped", "AdmissionCheck", "PodsReadyTimeout", "Deactivated",
+        "DeactivatedDueToAdmissionCheck",
     ),
     _NODES: ("NoGPUs", "Unschedulable", "NodeLost", "Evicted", "PreemptedByScheduler",
-        "UnexpectedAdmissionError", "NodeShutdown", "NodeAffinity", "Preempting", "FailedCreatePodSandBox",
+        "NodeNotReady", "UnexpectedAdmissionError", "NodeShutdown", "NodeAffinity", "Preempting",
+        "FailedCreatePodSandBox",
     ),
     _DOCTOR: (
         "OperatorAbsent", "NotObserved", "OperatorForbidden", "BackendUnavailable", "SchedulerMissing",

@@ -18,6 +18,7 @@ from kaiwo.workload.diagnosis.model import DiagnosedCause, DiagnosisFacts, title
 from kaiwo.workload.json_access import lenient_map, lenient_maps, lenient_text, name_of, one_line
 from kaiwo.workload.labels import DOWNLOADER, TYPE
 from kaiwo.workload.observe import pod_failure, pod_status
+from kaiwo.workload.observe.unready_node import unready_node
 from kaiwo.workload.observe.waiting import unscheduled
 
 if TYPE_CHECKING:
@@ -132,7 +133,8 @@ def state_of(pod: Object, facts: DiagnosisFacts) -> tuple[str, str]:
     """The state of a pod as a link of the chain, and its message."""
     phase = _phase(pod)
     if lenient_map(pod.get("metadata")).get("deletionTimestamp"):
-        return "waits", "is being deleted"
+        finding = unready_node(pod)
+        return ("failed", finding.message) if finding else ("waits", "is being deleted")
     if phase == "Failed":
         finding = pod_failure.failure([pod])
         return "failed", finding.message if finding else "failed"

@@ -9,12 +9,14 @@ from kaiwo.workload.diagnosis.model import DiagnosedCause, DiagnosisFacts, title
 from kaiwo.workload.diagnosis.pods import downloads
 from kaiwo.workload.json_access import lenient_map, lenient_text, name_of
 from kaiwo.workload.observe import pod_status
+from kaiwo.workload.observe.waiting import pods_before
 from kaiwo.workload.storage.claim_state import claim_state
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kaiwo.engine.resource import Object
+    from kaiwo.plugin.observation import Finding
 
 _CLAIM = "PersistentVolumeClaim"
 _NOT_FITTING = ("Pending", "Queued", "NoQuota", "Inadmissible", "QuotaReserved", "Preempted")
@@ -76,8 +78,16 @@ def queue(facts: DiagnosisFacts) -> Iterator[DiagnosedCause]:
         finding.message,
         "waits" if waits else "failed",
         object=next((f"{link.kind} {link.name}" for link in explanation.links if link.state != "ok"), ""),
-        evidence=explanation.evidence,
+        evidence=(*_pods_before(facts, finding), *explanation.evidence),
     )
+
+
+def _pods_before(facts: DiagnosisFacts, finding: Finding) -> tuple[str, ...]:
+    """What was wrong with the pods that an eviction has taken away: the status still knows."""
+    if lenient_text(facts.status.get("reason")) != finding.reason:
+        return ()
+    before = pods_before(lenient_text(facts.status.get("message")))
+    return (f"before the eviction: {before}",) if before else ()
 
 
 def claim_message(claim: Object, facts: DiagnosisFacts) -> tuple[str, str]:

@@ -92,7 +92,9 @@ def _cause(pod: Object) -> _Cause | None:
     for condition in lenient_maps(lenient_map(pod.get("status")).get("conditions")):
         word = _DISRUPTIONS.get(str(condition.get("reason")))
         if condition.get("type") == "DisruptionTarget" and condition.get("status") == "True" and word:
-            finding = Finding(word, line(f"pod {pod_name(pod)} was deleted", condition.get("message")))
+            node = lenient_map(pod.get("spec")).get("nodeName")
+            what = f"pod {pod_name(pod)} was deleted" + (f" from node {node}" if node else "")
+            finding = Finding(word, line(what, condition.get("message")))
             # A node counts as lost minutes after the other pods have missed it.
             return _Cause(_FIRST, stopped=False, failed=FailedPod(pod, finding))
     ends = sorted(_ends(pod), key=lambda end: end[:2])

@@ -12,6 +12,7 @@ from kaiwo.workload.observe.crash_loop import CRASH_LOOP, looping, restarts
 from kaiwo.workload.observe.exit_codes import exit_text
 from kaiwo.workload.observe.image_pulls import IMAGE_PROBLEMS, PULLING, pull_problem, stable_pull
 from kaiwo.workload.observe.pod_failure import line, pod_name, rejected_by_node
+from kaiwo.workload.observe.unready_node import NODE_NOT_READY, on_unready_node, unready_node
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -35,6 +36,7 @@ PROBLEMS = frozenset(
         "SchedulerMissing",
         "NoPods",
         "FailedCreate",
+        NODE_NOT_READY,
         "Evicted",
         "OOMKilled",
     }
@@ -143,8 +145,11 @@ def problem(
             between two reasons, a scheduler counts the nodes anew.
     """
     text = recorded.message if recorded else ""
-    known = list(pods)
-    found = [_stable(finding, text) for pod in known for finding in _problems(pod)]
+    everywhere = list(pods)
+    # What a node that is not reached has reported of its pods is old.
+    known = [pod for pod in everywhere if not on_unready_node(pod)]
+    found = [finding for pod in everywhere if (finding := unready_node(pod))]
+    found += [_stable(finding, text) for pod in known for finding in _problems(pod)]
     if now is not None:
         found += [_stable(finding, text) for pod in known for finding in _crash_loops(pod, now, recorded)]
     if not found and not any(runs(pod) for pod in known):
@@ -189,7 +194,7 @@ _SCHEDULER_SAYS = " cannot be scheduled: "
 _COUNT = re.compile(r"\b\d+(/\d+)?\b")
 _BETWEEN_REASONS = re.compile(r"[,.:] ")
 _RAN = ("running", "terminated")
-_ORDER = (*_WAITING, "Evicted", "VolumeNotBound", "Unschedulable")
+_ORDER = (*_WAITING, NODE_NOT_READY, "Evicted", "VolumeNotBound", "Unschedulable")
 _RANK = {reason: rank for rank, reason in enumerate(_ORDER)}
 
 

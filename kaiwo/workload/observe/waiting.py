@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from kaiwo.engine.resource import Object
     from kaiwo.plugin.observation import Observation
+    from kaiwo.plugin.queues import Admission
 
 SCHEDULER_TIMEOUT = 30.0
 """Seconds without a PodScheduled condition after which the scheduler counts as missing."""
@@ -29,6 +30,8 @@ WARNING_TIMEOUT = 3.0
 _REFUSED = "FailedCreate"
 _KUBERAY_REFUSED = "FailedToCreate"
 """Prefix of KubeRay's reasons for a pod that the API server rejected."""
+
+_BEFORE = "; its pods before: "
 
 _NAMED_POD = re.compile(r'\bpods "[^"]*" is')
 """How the API server rejects a pod; each attempt has a name of its own, so the name is left out."""
@@ -67,7 +70,7 @@ def waiting(seen: Observation, what: str, pods: Iterable[Object], *, suspended: 
     admission = seen.admission
     if seen.queued and admission is not None and admission.state in ("pending", "evicted"):
         if suspended or not any(pod_status.runs(pod) for pod in pods):
-            return Outcome("PENDING", admission.reason, admission.message)
+            return Outcome("PENDING", admission.reason, admission_message(admission, seen.recorded))
         return None
     if not suspended:
         return None
@@ -78,6 +81,28 @@ def waiting(seen: Observation, what: str, pods: Iterable[Object], *, suspended: 
     if seen.queued and admission is not None:
         return Outcome("PENDING", admission.reason, admission.message)
     return Outcome("PENDING", "Suspended", f"{what} is suspended; set its spec.suspend to false to start it")
+
+
+def admission_message(admission: Admission, recorded: Finding) -> str:
+    """The message of a child that its queue holds, with what was wrong with its pods if it is held for that.
+
+    The pods are gone then, and only the status still knows.
+
+    Args:
+        admission: of the child.
+        recorded: reason and message of the status.
+    """
+    if not admission.not_ready:
+        return admission.message
+    before = pods_before(recorded.message)
+    if recorded.reason in pod_status.PROBLEMS:
+        before = recorded.message
+    return f"{admission.message}{_BEFORE}{before}" if before else admission.message
+
+
+def pods_before(message: str) -> str:
+    """What the message of an eviction says was wrong with the pods; empty where it says nothing."""
+    return message.partition(_BEFORE)[2]
 
 
 def check_pods(

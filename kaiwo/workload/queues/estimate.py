@@ -149,7 +149,7 @@ def _certain(queue: QueueState, item: QueuedWorkload) -> StartEstimate | None:
     if not queue.readable:
         return StartEstimate(None, f"the quota of queue {queue.name} is not readable")
     if item.state == "inactive":
-        return StartEstimate(None, "it is not active, and the queue leaves it out")
+        return StartEstimate(None, f"{item.held or 'it is not active'}, and the queue leaves it out")
     if item.refused:
         return StartEstimate(None, f"the queue refuses it, whatever quota is free: {item.refused}")
     for shortage in item.shortages:

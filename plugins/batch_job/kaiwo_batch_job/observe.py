@@ -95,8 +95,16 @@ def _failing(seen: Observation, failing: Object, begun: datetime | None, name: s
     going = [pod for pod in pods if lenient_map(pod.get("metadata")).get("deletionTimestamp")]
     cause = pod_status.failure([*pods, *_gone(seen)])
     if cause is None or cause != pod_status.failure([*going, *_gone(seen)]):
-        return kept  # the pod with the cause stays
-    return replace(kept, reason=cause.reason, message=cause.message)
+        return _with_unready_node(kept, going)  # the pod with the cause stays
+    waits = next((text for pod in going if (text := pod_status.unconfirmed(pod))), "")
+    message = f"{cause.message}; {waits}" if waits else cause.message
+    return replace(kept, reason=cause.reason, message=message)
+
+
+def _with_unready_node(kept: Outcome, going: Iterable[Object]) -> Outcome:
+    """The recorded status, with what is known of a node that confirms the deletion of no pod."""
+    finding = next((found for pod in going if (found := pod_status.unready_node(pod))), None)
+    return replace(kept, reason=finding.reason, message=finding.message) if finding else kept
 
 
 def _kept(seen: Observation, begun: datetime | None, name: str) -> Outcome:
@@ -195,13 +203,15 @@ def _active(seen: Observation, pods: list[Object], begun: datetime | None, name:
     going = [] if pods else _own(seen)
     if going and (seen.workload.status.status == "STARTING" or any(pod_status.runs(pod) for pod in going)):
         # The last pods are being deleted and have no successors yet.
-        return _kept(seen, begun, name)
+        return _with_unready_node(_kept(seen, begun, name), going)
     running = [pod for pod in pods if works(pod, seen.now, seen.recorded)]
     finding, requeue_after, needs_events = check_pods(seen, pods, f"Job {name}", begun, expected=not going)
     if running:
         message = f"Job {name} runs"
         if finding:
-            message = f"{len(running)} of {len(pods)} pods run; {finding.message}"
+            reached = sum(not pod_status.on_unready_node(pod) for pod in running)
+            count = f"{reached} of {len(pods)} pods run; " if reached else ""
+            message = f"{count}{finding.message}"
         elif held := added_container(seen.child, running, seen.now):
             message, requeue_after = held.message or message, held.requeue_after
         return Outcome(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kaiwo.plugin.kit import pod_status
 from kaiwo.plugin.kit.json_access import lenient_map, lenient_maps
-from kaiwo.plugin.kit.observe import NOTHING_FOUND, check_pods, refused_pods
+from kaiwo.plugin.kit.observe import NOTHING_FOUND, admission_message, check_pods, refused_pods
 from kaiwo.plugin.kit.pod_status import looping, works
 from kaiwo.plugin.kit.values import parse_time
 from kaiwo.plugin.observation import Finding, Outcome
@@ -95,7 +95,7 @@ def _queued(seen: Observation, pods: list[Object], serving: int, name: str) -> O
     gated = [pod for pod in pods if pod_status.gated(pod)]
     admission = seen.admission
     if admission is not None and admission.state in ("pending", "evicted") and (gated or not serving):
-        return Outcome("PENDING", admission.reason, admission.message)
+        return Outcome("PENDING", admission.reason, admission_message(admission, seen.recorded))
     if gated and len(gated) == len(pods) and not serving and admission and admission.state == "admitted":
         return None  # the gates are removed in a moment: the state after that is reported at once
     if gated:
@@ -178,7 +178,8 @@ def _active(
         delays.append(EVENTS_INTERVAL if refused else requeue_after)
     next_check = min((seconds for seconds in delays if seconds is not None), default=None)
     if running:
-        message = f"{len(running)} of {wanted} pods run, not all are ready"
+        reached = sum(not pod_status.on_unready_node(pod) for pod in running)
+        message = f"{reached} of {wanted} pods run, not all are ready" if reached else "no pod is ready"
         if lenient_map(seen.child.get("spec")).get("paused"):
             message += "; the Deployment is paused, what changed waits until its paused is false"
         return Outcome(

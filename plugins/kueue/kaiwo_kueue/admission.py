@@ -11,6 +11,14 @@ from kaiwo.plugin.kit.kinds import NAMESPACE
 from kaiwo.plugin.kit.values import parse_time, quantity
 from kaiwo.plugin.queues import Admission
 from kaiwo_kueue.conversion import to_v1beta2
+from kaiwo_kueue.holding import (
+    DEACTIVATED,
+    NOT_READY,
+    inactive_queue,
+    is_left_out,
+    is_over_again,
+    next_try,
+)
 from kaiwo_kueue.kinds import (
     ADMISSION_GATE,
     CLUSTER_QUEUE,
@@ -86,29 +94,52 @@ def _workload_admission(workload: Object, queue: str, facts: QueueFacts) -> Admi
     Conditions stay True after a later one became True: a finished Workload is still admitted, and an evicted
     one keeps its quota for a moment. So they are tested in a fixed order.
     """
-    status = lenient_map(workload.get("status"))
-    by_type = {str(item.get("type")): item for item in lenient_maps(status.get("conditions"))}
+    conditions = lenient_maps(lenient_map(workload.get("status")).get("conditions"))
+    by_type = {str(item.get("type")): item for item in conditions}
     for kind, state in (("Finished", "finished"), ("Evicted", "evicted"), ("Admitted", "admitted")):
         condition = by_type.get(kind)
-        if condition is not None and condition.get("status") == "True":
-            message = str(condition.get("message") or "")
-            if state == "evicted":
-                message = _eviction_message(message, by_type.get("QuotaReserved"))
-                message = f"{_preemptor(message, facts)}{message}"
-            return Admission(state, str(condition.get("reason") or kind), message, _since(condition))  # type: ignore[arg-type]  # one of the literals
-    reserved = by_type.get("QuotaReserved")
+        if condition is None or condition.get("status") != "True":
+            continue
+        message, reason = str(condition.get("message") or ""), str(condition.get("reason") or kind)
+        if state == "evicted":
+            reserved = by_type.get("QuotaReserved")
+            if is_over_again(reason, message, workload, reserved):
+                return _waiting(workload, queue, reserved, facts, f" (it was evicted before: {message})")
+            if is_left_out(workload, reason, reserved):
+                break
+            message = f"{_eviction_message(message, reserved, queue, facts)}{next_try(workload, reason)}"
+        return Admission(state, reason, message, _since(condition), not_ready=reason in NOT_READY)  # type: ignore[arg-type]  # one of the literals
+    return _waiting(workload, queue, by_type.get("QuotaReserved"), facts)
+
+
+def _waiting(
+    workload: Object, queue: str, reserved: Object | None, facts: QueueFacts, before: str = ""
+) -> Admission:
+    """The admission of a Workload that waits.
+
+    Args:
+        workload: the Workload.
+        queue: name of its LocalQueue.
+        reserved: its condition QuotaReserved.
+        facts: have the queues.
+        before: what to add about an eviction before.
+    """
+    if is_left_out(workload, "", reserved):
+        text = f"Workload {name_of(workload)} is not active{next_try(workload, DEACTIVATED)}"
+        return Admission("pending", DEACTIVATED, text, _since(reserved or {}) or _created(workload))
     waits = f"waits in queue {queue}"
     if reserved is None:
         return Admission("pending", "Queued", waits, _created(workload), undecided=True)
     message, since = str(reserved.get("message") or waits), _since(reserved)
     if reserved.get("status") == "True":
-        checks = _checks(status)
+        checks = _checks(lenient_map(workload.get("status")))
         return Admission("pending", "QuotaReserved", f"{message}{checks}", since)
     if text := _no_quota(workload, queue, message, facts):
-        return Admission("pending", "NoQuota", text, since)
+        return Admission("pending", "NoQuota", f"{text}{before}", since)
     if refused_for_its_pods(message):
-        return Admission("pending", "Inadmissible", message, since)
-    return Admission("pending", str(reserved.get("reason") or "Pending"), message, since)
+        return Admission("pending", "Inadmissible", f"{message}{before}", since)
+    why = inactive_queue(reserved, queue, facts)
+    return Admission("pending", str(reserved.get("reason") or "Pending"), f"{message}{why}{before}", since)
 
 
 def _preemptor(message: str, facts: QueueFacts) -> str:
@@ -118,10 +149,11 @@ def _preemptor(message: str, facts: QueueFacts) -> str:
     return f"preempted by {name}: " if name else ""
 
 
-def _eviction_message(why: str, reserved: Object | None) -> str:
+def _eviction_message(why: str, reserved: Object | None, queue: str, facts: QueueFacts) -> str:
     """Why it was evicted, and what it has waited for since then."""
+    message = f"{_preemptor(why, facts)}{why}"
     now = str((reserved or {}).get("message") or "") if (reserved or {}).get("status") == "False" else ""
-    return why if not now or now == why else f"{why}; {now}"
+    return message if not now or now == why else f"{message}; {now}{inactive_queue(reserved, queue, facts)}"
 
 
 def _checks(status: Object) -> str:

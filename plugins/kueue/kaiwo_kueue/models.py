@@ -14,12 +14,14 @@ MAX_PRIORITY_CLASSES = 20
 MAX_TOPOLOGIES = 10
 MAX_NODE_LABELS = 10
 MAX_TAINTS = 5
+MAX_NAMESPACES = 4096
 
 _EFFECTS = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
 _EFFECTS_OR_ALL = Literal["NoSchedule", "PreferNoSchedule", "NoExecute", ""]
 _ObjectName = Annotated[
     str | None, Field(min_length=1, max_length=253, pattern=SUBDOMAIN, description="Name of the object.")
 ]
+_NamespaceName = Annotated[str, Field(max_length=253)]
 _Metadata = Annotated[
     dict[str, Any] | None,
     Field(description="Metadata of the object: its name, and labels it gets."),
@@ -39,9 +41,10 @@ class ClusterQueueEntry(Model):
         ),
     ] = None
     namespaces: Annotated[
-        tuple[str, ...] | None,
+        tuple[_NamespaceName, ...] | None,
         Field(
             strict=False,
+            max_length=MAX_NAMESPACES,
             description="Namespaces that get a LocalQueue, exactly these. Without any, one is made in a "
             "namespace when a workload there names the queue.",
         ),

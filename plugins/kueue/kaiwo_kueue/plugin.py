@@ -12,6 +12,7 @@ from kaiwo.plugin.queue_setup import QueueSetup
 from kaiwo.plugin.queues import QueueSystem
 from kaiwo.plugin.rbac import PolicyRule
 from kaiwo_kueue import kinds
+from kaiwo_kueue.holding import QUEUE_REASONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -207,6 +208,7 @@ def kaiwo_queue_systems() -> list[QueueSystem]:
                 reads=(kinds.QUEUE_CONFIG, kinds.TOPOLOGY, kinds.RESOURCE_FLAVOR, kinds.CLUSTER_QUEUE),
             ),
             urgent=("Admitted", "Evicted"),
+            queue_reasons=QUEUE_REASONS,
             projections={kinds.WORKLOAD: WORKLOAD_PROJECTION, NAMESPACE: NAMESPACE_PROJECTION},
             rules=_QUEUE_RULES,
             settings=KueueSettings,

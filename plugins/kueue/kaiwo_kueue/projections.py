@@ -8,6 +8,7 @@ WORKLOAD_PROJECTION = Projection(
     keep=(
         ("spec", "queueName"),
         ("spec", "priority"),
+        ("spec", "active"),
         ("spec", "podSets", "*", "count"),
         ("spec", "podSets", "*", "template", "spec", "containers", "*", "resources"),
         ("spec", "podSets", "*", "template", "spec", "initContainers", "*", "resources"),
@@ -16,6 +17,7 @@ WORKLOAD_PROJECTION = Projection(
         ("spec", "podSets", "*", "template", "spec", "tolerations"),
         ("status", "conditions"),
         ("status", "admissionChecks"),
+        ("status", "requeueState"),
         ("status", "admission", "clusterQueue"),
         ("status", "admission", "podSetAssignments", "*", "name"),
         ("status", "admission", "podSetAssignments", "*", "count"),

@@ -47,6 +47,13 @@ def usage(facts: UsageFacts) -> QueueUsage:
     for workload in facts.objects.get(WORKLOAD, ()):
         _sort_in(workload, leads_to, holders, pending)
     unplaced = pending.pop("", [])
+    shut = {
+        (namespace_of(obj), name_of(obj)): f"LocalQueue {name_of(obj)} is stopped"
+        for obj in locals_
+        if spec_of(obj).get("stopPolicy") not in (None, "", "None")
+    }
+    for name, items in pending.items():
+        pending[name] = [_in_entrance(item, shut) for item in items]
     add_visible(facts, leads_to, pending)
     queues = {name_of(obj): obj for obj in facts.objects.get(CLUSTER_QUEUE, ())}
     used = {name: used_of(obj, holders.get(name, ())) for name, obj in queues.items()}
@@ -79,6 +86,12 @@ def flavor_labels(flavors: Iterable[Object]) -> dict[str, dict[str, str]]:
         labels = lenient_map(spec_of(flavor).get("nodeLabels"))
         found[name_of(flavor)] = {str(key): str(value) for key, value in labels.items()}
     return found
+
+
+def _in_entrance(item: QueuedWorkload, shut: Mapping[tuple[str, str], str]) -> QueuedWorkload:
+    """A pending workload, which takes no part while its LocalQueue is stopped."""
+    why = shut.get((item.subject.namespace, item.entrance))
+    return replace(item, state="inactive", held=why) if why and item.state == "pending" else item
 
 
 def _sort_in(

@@ -11,6 +11,7 @@ from kaiwo.plugin.kit.json_access import lenient_map, lenient_maps, lenient_text
 from kaiwo.plugin.kit.names import NAME, RUN_ID, TYPE, USER, WORKLOAD_TYPES
 from kaiwo.plugin.kit.values import Quantity, parse_time, quantity
 from kaiwo.plugin.queue_usage import QueuedObject, QueuedWorkload, QuotaHolder
+from kaiwo_kueue.holding import requeued_at
 from kaiwo_kueue.kinds import PRIORITY_BOOST
 from kaiwo_kueue.refused_pods import refused_for_its_pods
 
@@ -147,6 +148,7 @@ def pending_of(workload: Object, place: QueuePlace, conditions: Mapping[str, Obj
     created = created_of(workload)
     message = lenient_text(conditions.get("QuotaReserved", {}).get("message"))
     at, by = created, "creation"
+    held = "" if spec.get("active") is False else _held(workload, conditions)
     if evicted.get("status") == "True" and evicted.get("reason") in _REQUEUED:
         at, by = parse_time(evicted.get("lastTransitionTime")) or created, "eviction"
     return QueuedWorkload(
@@ -158,10 +160,20 @@ def pending_of(workload: Object, place: QueuePlace, conditions: Mapping[str, Obj
         created=created,
         ordered_at=at,
         ordered_by="eviction" if by == "eviction" else "creation",
-        state="inactive" if spec.get("active") is False else "pending",
+        state="inactive" if spec.get("active") is False or held else "pending",
+        held=held,
         runs_for=_limit(workload),
         message=message,
         refused=message if refused_for_its_pods(message) else "",
+    )
+
+
+def _held(workload: Object, conditions: Mapping[str, Object]) -> str:
+    if conditions.get("Requeued", {}).get("status") != "False":
+        return ""
+    at = requeued_at(workload)
+    return (
+        f"it was evicted and is queued again at {at}" if at else "it was evicted and is not queued again yet"
     )
 
 

@@ -40,6 +40,7 @@ def test_the_documented_limits_are_wider_in_the_schema() -> None:
     }
     queues = spec["properties"]["clusterQueues"]["items"]["properties"]
     assert queues["spec"]["x-kubernetes-preserve-unknown-fields"]
+    assert queues["namespaces"]["maxItems"] == 4096
     flavors = spec["properties"]["resourceFlavors"]["items"]["properties"]
     assert flavors["nodeLabels"]["maxProperties"] == 10
     assert flavors["taints"]["maxItems"] == flavors["tolerations"]["maxItems"] == 5

@@ -274,6 +274,144 @@ def test_a_preempted_child_names_what_preempted_it() -> None:
     assert answer.message == why
 
 
+STOPPED = condition("Evicted", "True", "ClusterQueueStopped", "The ClusterQueue is stopped")
+DEACTIVATED = condition("Evicted", "True", "Deactivated", "The workload is deactivated")
+REJECTED = condition(
+    "Evicted", "True", "DeactivatedDueToAdmissionCheck", "The workload is deactivated due to"
+)
+TIMED_OUT = condition("Evicted", "True", "PodsReadyTimeout", "Exceeded the PodsReady timeout a/job-train")
+
+
+@pytest.mark.parametrize(
+    ("conditions", "reason", "message"),
+    [
+        (
+            (STOPPED, ABSENT),
+            "ClusterQueueStopped",
+            "The ClusterQueue is stopped; ClusterQueue kaiwo is inactive",
+        ),
+        (
+            (STOPPED, WAITS),
+            "Pending",
+            "couldn't assign flavors to pod set main (it was evicted before: The ClusterQueue is stopped)",
+        ),
+        (
+            (DEACTIVATED, WAITS),
+            "Pending",
+            "couldn't assign flavors to pod set main (it was evicted before: The workload is deactivated)",
+        ),
+        ((REJECTED, WAITS), "Pending", None),
+        ((TIMED_OUT, WAITS), "PodsReadyTimeout", None),
+        (
+            (DEACTIVATED, {**DEACTIVATED, "type": "QuotaReserved", "status": "False"}),
+            "Deactivated",
+            "The workload is deactivated",
+        ),
+    ],
+    ids=["stopped", "open", "active", "checked", "timed-out", "reactivated"],
+)
+def test_an_eviction_is_no_reason_any_more_when_its_cause_is_gone(
+    conditions: tuple[Object, ...], reason: str, message: str | None
+) -> None:
+    """Kueue keeps the condition until the next admission, also when the queue is open or active is true."""
+    answer = admission(child(), facts(objects={kinds.WORKLOAD: (workload(*conditions),)}))
+    assert answer is not None
+    assert answer.reason == reason
+    assert message in (answer.message, None)
+
+
+def test_a_workload_that_is_not_active_says_what_ends_that() -> None:
+    """Nothing that happens in the queue ends it: somebody has to set a field."""
+    held = workload(DEACTIVATED, {**DEACTIVATED, "type": "QuotaReserved", "status": "False"})
+    held["spec"]["active"] = False
+    answer = admission(child(), facts(objects={kinds.WORKLOAD: (held,)}))
+    assert answer is not None
+    assert answer.message == (
+        "The workload is deactivated; it stays so until spec.active of Workload job-train is true: remove "
+        "the cause, then set it, or submit the workload again"
+    )
+
+
+@pytest.mark.parametrize(
+    "conditions",
+    [(WAITS,), (), (EVICTED, WAITS), (STOPPED, WAITS)],
+    ids=["waits", "new", "preempted", "stopped"],
+)
+def test_a_workload_that_was_made_inactive_while_it_waited_says_so(conditions: tuple[Object, ...]) -> None:
+    """Kueue leaves the conditions as they are, and with them a message about quota that is of no use."""
+    held = workload(*conditions)
+    held["spec"]["active"] = False
+    answer = admission(child(), facts(objects={kinds.WORKLOAD: (held,)}))
+    assert answer is not None
+    assert (answer.state, answer.reason) == ("pending", "Deactivated")
+    assert answer.message.startswith("Workload job-train is not active; it stays so until spec.active")
+
+
+def test_a_back_off_has_the_time_of_its_end() -> None:
+    """After its pods were not ready in time, Kueue waits before it queues the Workload again."""
+    waits = condition("Requeued", "False", "PodsReadyTimeout", str(TIMED_OUT["message"]))
+    held = workload(TIMED_OUT, waits, {**TIMED_OUT, "type": "QuotaReserved", "status": "False"})
+    held["status"]["requeueState"] = {"count": 1, "requeueAt": "2026-01-02T03:20:00Z"}
+    answer = admission(child(), facts(objects={kinds.WORKLOAD: (held,)}))
+    assert answer is not None
+    assert answer.message == f"{TIMED_OUT['message']}; Kueue queues it again at 2026-01-02T03:20:00Z"
+    assert answer.not_ready
+    held["status"]["conditions"][1] = condition("Requeued", "True", "BackoffFinished", "finished")
+    answer = admission(child(), facts(objects={kinds.WORKLOAD: (held,)}))
+    assert answer is not None
+    assert answer.message == TIMED_OUT["message"]
+
+
+@pytest.mark.parametrize(
+    ("local", "cluster", "message", "why"),
+    [
+        ({}, {"spec": {"stopPolicy": "Hold"}}, "ClusterQueue team is inactive", "its stopPolicy is Hold"),
+        (
+            {"spec": {"stopPolicy": "HoldAndDrain"}},
+            {},
+            "LocalQueue kaiwo is inactive",
+            "its stopPolicy is HoldAndDrain",
+        ),
+        (
+            {},
+            {"conditions": "Can't admit new workloads: references missing ResourceFlavor(s): f."},
+            "ClusterQueue team is inactive",
+            "Can't admit new workloads: references missing ResourceFlavor(s): f",
+        ),
+        (
+            {"labels": {kinds.DRAINING_LABEL: "true"}, "spec": {"stopPolicy": "Hold"}},
+            {},
+            "LocalQueue kaiwo is inactive",
+            "KaiwoQueueConfig kaiwo does not list it any more",
+        ),
+        ({}, {}, "ClusterQueue team is inactive", ""),
+        ({}, {"spec": {"stopPolicy": "Hold"}}, "ClusterQueue team doesn't exist", ""),
+    ],
+    ids=["held", "local", "flavor", "draining", "unknown", "absent"],
+)
+def test_an_inactive_queue_says_why(local: Object, cluster: Object, message: str, why: str) -> None:
+    """Kueue's message about a Workload has only the name of the queue; the queue itself knows more."""
+
+    def queue(name: str, given: Object, **spec: Any) -> Object:
+        active = {"type": "Active", "status": "False", "message": given.get("conditions")}
+        return {
+            "metadata": {"name": name, "labels": given.get("labels", {})},
+            "spec": {**spec, **given.get("spec", {})},
+            "status": {"conditions": [active] if given.get("conditions") else []},
+        }
+
+    there: dict[Any, Any] = {
+        kinds.WORKLOAD: (workload({**ABSENT, "message": message}),),
+        kinds.LOCAL_QUEUE: (queue("kaiwo", local, clusterQueue="team"),),
+        kinds.CLUSTER_QUEUE: (queue("team", cluster),),
+    }
+    answer = admission(child(), facts(objects=there))
+    assert answer is not None
+    assert answer.reason == "Inadmissible"
+    assert answer.message.startswith(f"{message}: {why}" if why else message)
+    assert bool(why) == (answer.message != message)
+
+
 def cluster_queue(key: str, quota: str, **spec: Any) -> Object:
     """Spec of a ClusterQueue with some of one resource."""
     group = {

@@ -232,6 +232,30 @@ def test_an_evicted_workload_goes_behind_and_knows_why() -> None:
     assert reasons == ["this one was evicted at 2026-01-01T11:30:00Z and went behind it"] * 2
 
 
+@pytest.mark.parametrize("held_by", ["LocalQueue", "back-off", "no back-off"])
+def test_no_start_is_promised_to_what_the_queue_leaves_out(held_by: str) -> None:
+    """The quota is free, and still neither a stopped LocalQueue nor a back-off lets it start."""
+    stopped = {"stopPolicy": "Hold"} if held_by == "LocalQueue" else {}
+    waits = {"type": "Requeued", "status": "False", "reason": "PodsReadyTimeout"}
+    held = workload("held", 2, minute=1, conditions=() if stopped else (waits,))
+    if held_by == "back-off":
+        held["status"]["requeueState"] = {"requeueAt": "2026-01-01T12:09:00Z"}
+    local = local_queue("team", "q")
+    local["spec"] |= stopped
+    found = read(held, workload("next", 2, minute=9), queues=(cluster_queue("q"),), locals_=(local,))
+    (queue,) = found.queues
+    estimates = {
+        item.subject.name: start_estimates(found, queue, NOW)[item.subject.uid] for item in queue.pending
+    }
+    why = {
+        "LocalQueue": "LocalQueue q is stopped",
+        "back-off": "it was evicted and is queued again at 2026-01-01T12:09:00Z",
+        "no back-off": "it was evicted and is not queued again yet",
+    }[held_by]
+    assert str(estimates["held"]) == f"no estimate: {why}, and the queue leaves it out"
+    assert (estimates["next"].at is None) is (held_by == "LocalQueue")
+
+
 def test_a_later_one_that_went_first_is_named_with_the_rule() -> None:
     """In a best-effort queue a small job passes a large one, and the large one's owner learns of it."""
     found = read(

@@ -78,3 +78,23 @@ async def test_a_busy_reading_has_the_workload_planned_again(world: World) -> No
     await world.read()
     assert [key.name for key in world.requeued] == ["train"]
     assert world.uses.revision("train") > revision
+
+
+async def test_the_condition_has_the_error_that_lasts(world: World) -> None:
+    """Another error takes the place of the first when it has come three times in a row."""
+
+    def said() -> str:
+        condition = world.monitor.condition(1)
+        assert condition is not None
+        assert condition.reason == "EndpointFailed"
+        return condition.message
+
+    world.exporter.status = 500
+    await world.read(3)
+    assert "HTTP 500" in said()
+    for status in (401, 500, 401, 500, 401, 401):
+        world.exporter.status = status
+        await world.read()
+        assert "HTTP 500" in said()
+    await world.read()
+    assert "HTTP 401" in said()

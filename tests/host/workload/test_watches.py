@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+import kaiwo_kueue.plugin
 from kaiwo.api.crds import KAIWO_JOB
 from kaiwo.engine.cached_object import ObjectDecoder, Projection
 from kaiwo.engine.resource import JOB, POD
@@ -18,8 +19,9 @@ from kaiwo.host.workload.ownership import PodOwners
 from kaiwo.host.workload.state import ReconcileStates
 from kaiwo.host.workload.watches import on_child_deleted, on_pod_deleted, workload_watches
 from kaiwo.plugin.backends import Backend
-from kaiwo.testing import job
+from kaiwo.testing import job, plugins
 from kaiwo.workload.model import Registry
+from kaiwo_kueue.kinds import CLUSTER_QUEUE
 
 if TYPE_CHECKING:
     from kaiwo.engine.controller import Watch
@@ -259,3 +261,28 @@ def test_the_last_failed_pods_that_vanished_are_remembered(world: World) -> None
     world.see(POD, pod("late", phase="Running", conditions=[disrupted]))
     world.see(POD, pod("late", phase="Running", conditions=[disrupted]), "DELETED")
     assert state.gone_pods == ()
+
+
+def test_a_queue_that_changes_concerns_what_waits_and_its_counts_do_not() -> None:
+    """Whether a queue is active is in its status; how many wait in it is, too, and always changes."""
+    registry = Registry.of(plugins(kaiwo_kueue.plugin))
+    states, cache = ReconcileStates(), Cache()
+    state = states.of(KEY, UID)
+    states.set_waiting(KEY, state, waits=True, since=states.requeues)
+    (watch,) = [item for item in watches_of(registry, states, cache) if item.resource == CLUSTER_QUEUE]
+    assert watch.keys is not None
+
+    def queue(count: int, reason: str) -> Any:
+        conditions = [{"type": "Active", "status": "False", "reason": reason, "message": str(count)}]
+        obj = {
+            "metadata": {"name": "q", "uid": "u", "resourceVersion": "1", "generation": 1},
+            "spec": {},
+            "status": {"pendingWorkloads": count, "conditions": conditions},
+        }
+        return ObjectDecoder(CLUSTER_QUEUE, Projection()).decode(msgspec.json.encode(obj))
+
+    stopped = queue(1, "Stopped")
+    assert set(watch.keys(CacheEvent("MODIFIED", CLUSTER_QUEUE, stopped, queue(2, "Stopped")))) == set()
+    assert set(watch.keys(CacheEvent("MODIFIED", CLUSTER_QUEUE, stopped, queue(1, "FlavorNotFound")))) == {
+        KEY
+    }

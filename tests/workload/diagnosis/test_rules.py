@@ -309,6 +309,18 @@ def test_the_chain_goes_from_the_workload_to_its_pods(cluster: Cluster) -> None:
     ]  # fmt: skip
 
 
+def test_what_was_wrong_with_evicted_pods_is_evidence(cluster: Cluster) -> None:
+    """The verdict has the queue system's words; the pods are gone, and the status still has their problem."""
+    reason = "DeactivatedDueToRequeuingLimitExceeded"
+    queue = QueueExplanation((), Finding(reason, "deactivated"), ())
+    message = "deactivated; its pods before: container c of pod p: ImagePullBackOff"
+    workload = cluster.workload("PENDING", reason, message=message)
+    verdict = diagnose(cluster.facts(workload=workload, child=_job(), queue=queue)).verdict
+    assert (verdict.code, verdict.message) == (reason, "deactivated")
+    assert verdict.evidence == ("before the eviction: container c of pod p: ImagePullBackOff",)
+    assert "--replace" in verdict.command
+
+
 def test_a_service_is_corrected_in_place(cluster: Cluster) -> None:
     """A job that exists does not change, so it is replaced; a service takes the corrected file."""
     given = _image(cluster)

@@ -444,6 +444,32 @@ def test_admission_decides_while_a_queue_manages_the_job(world: World) -> None:
     assert "startTime" not in world.status
 
 
+def test_what_was_wrong_with_the_pods_outlives_an_eviction_for_it(world: World) -> None:
+    """A queue that waits no longer for pods takes them away, and with them why they were not ready."""
+    queue(world, Admission("admitted", "Admitted", "The workload is admitted"))
+    world.settle()
+    assert world.facts.live is not None
+    world.live(spec={**world.facts.live["spec"], "suspend": False}, status={"startTime": BEGUN})
+    waiting = {"name": "workload", "image": "x:1", "state": {"waiting": {"reason": "ImagePullBackOff"}}}
+    world.set(pods=(world.pod(phase="Pending", containerStatuses=[waiting]),))
+    states(world)
+    assert world.status["reason"] == "ImagePullBackOff"
+    cause = world.status["message"]
+    world.set(pods=())
+    for reason, text in (
+        ("PodsReadyTimeout", "too late"),
+        ("PodsReadyTimeout", "too late; couldn't assign"),
+        ("DeactivatedDueToRequeuingLimitExceeded", "too often"),
+    ):
+        queue(world, Admission("evicted", reason, text, not_ready=True))
+        states(world)
+        assert (world.status["status"], world.status["reason"]) == ("PENDING", reason)
+        assert world.status["message"] == f"{text}; its pods before: {cause}"
+    queue(world, Admission("pending", "Pending", "insufficient quota"))
+    states(world)
+    assert world.status["message"] == "insufficient quota"
+
+
 def test_a_job_that_its_queue_ignores_is_reported(world: World) -> None:
     """Suspended it waits with the reason; started by hand it runs outside quota. One warning says it."""
     queue(world, Admission("unmanaged", "NotManagedByQueue", "nobody manages it"))
