@@ -27,6 +27,9 @@ NOT_READY = ("PodsReadyTimeout", f"{DEACTIVATED}DueToRequeuingLimitExceeded")
 
 _STOPPED = ("ClusterQueueStopped", "LocalQueueStopped")
 
+QUEUE_REASONS = (INADMISSIBLE, *_STOPPED)
+"""Reasons with a message that says what is wrong with a queue."""
+
 
 def inactive_queue(reserved: Object | None, queue: str, facts: QueueFacts) -> str:
     """Why a queue is inactive, to be added to Kueue's message; empty where that is not known.
@@ -62,10 +65,6 @@ def _why_inactive(queue: Object) -> str:
         if condition.get("type") == "Active" and condition.get("status") == "False":
             return one_line(condition.get("message")).rstrip(".")
     return ""
-
-
-QUEUE_REASONS = (INADMISSIBLE, *_STOPPED)
-"""Reasons with a message that says what is wrong with a queue."""
 
 
 def is_over_again(reason: str, why: str, workload: Object, reserved: Object | None) -> bool:
