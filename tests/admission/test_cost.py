@@ -47,7 +47,7 @@ ORDINARY = job(
         {"name": "B", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}},
     ],
     clusterQueue="team-a",
-    resources={"requests": {"cpu": "8", "memory": "64Gi"}, "limits": {"cpu": "8", "memory": "64Gi"}},
+    resources={"requests": {"memory": "128Gi"}, "limits": {"memory": "128Gi"}},
     storage={
         "storageEnabled": True,
         "accessMode": "ReadWriteMany",

@@ -94,6 +94,10 @@ CASES: dict[str, Case] = {
 """Empty words of a state: any."""
 
 
+REWORDED = ("queued",)
+"""Workloads about which the two versions have different messages: each version writes its own, once."""
+
+
 def queues() -> Object:
     """A KaiwoQueueConfig with an open queue and one that admits nothing."""
     amounts = {"cpu": "500", "memory": "4Ti", "ephemeral-storage": "4Ti"}
@@ -182,18 +186,37 @@ def differences(before: dict[str, Object], after: dict[str, Object]) -> dict[str
         f"{name} {key}": (before[name].get(key), after[name].get(key))
         for name in before.keys() & after.keys()
         for key in before[name].keys() | after[name].keys()
-        if before[name].get(key) != after[name].get(key)
+        if _compared(name, key, before[name]) != _compared(name, key, after[name])
     }
     return {**missing, **added, **changed}
 
 
+def _compared(name: str, key: str, recorded: Object) -> object:
+    """A part of what was recorded, without what a message in other words changes."""
+    if not name.endswith(tuple(f" {workload}" for workload in REWORDED)):
+        return recorded.get(key)
+    status: Object = recorded.get("status") or {}
+    conditions = [{**condition, "message": ""} for condition in status.get("conditions") or ()]
+    kept: Object = {
+        **recorded, "resourceVersion": "", "status": {**status, "message": "", "conditions": conditions},
+    }  # fmt: skip
+    return kept.get(key)
+
+
 def written(proxy: FaultProxy) -> list[str]:
-    """Writes of an operator but for its Lease, Events, and the list of plugins in KaiwoConfig's status."""
-    return [
+    """Writes of an operator but for its Lease, Events, and the list of plugins in KaiwoConfig's status.
+
+    The one in which it writes a message in its own words is left out, too.
+    """
+    paths = [
         f"{record.method} {record.path} {record.code}"
         for record in proxy.writes()
         if not record.path.endswith("/kaiwoconfigs/kaiwo/status")
     ]
+    for workload in REWORDED:
+        own = [path for path in paths if path.endswith(f"/{workload}/status 200")]
+        paths = [path for path in paths if path not in own[:1]] + own[1:]
+    return paths
 
 
 async def test_an_upgrade_and_the_way_back_leave_workloads_alone(
