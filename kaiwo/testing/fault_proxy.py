@@ -103,8 +103,7 @@ class FaultProxy(Faults):
         self._released.set()
         await self._cut_open_watches()
         if self._runner is not None and (server := self._runner.server) is not None:
-            connections = set(server.connections)
-            transports = {connection.transport for connection in connections}
+            transports = {connection.transport for connection in server.connections}
             await self._runner.cleanup()
             # Connections that came meanwhile; of the others those whose clients read nothing are still open.
             transports |= {connection.transport for connection in server.connections}

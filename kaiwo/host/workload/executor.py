@@ -31,8 +31,6 @@ _REJECTIONS = frozenset({400, 403, 404, 413, 422})
 """Status codes of answers that reject the object as it is: sent again at once it is rejected again.
 404 is the answer for a kind that is not served."""
 
-_GONE = 404
-
 LARGE = 1 << 16
 """Bytes of an object of which each write costs the API server so much that only a few are sent at once."""
 
@@ -121,7 +119,7 @@ class PlanExecutor:
             try:
                 action = await self._execute(write, snapshot)
             except ApiError as error:
-                if error.status == _GONE and not isinstance(write, Create | Apply):
+                if isinstance(error, NotFound) and not isinstance(write, Create | Apply):
                     raise StaleSnapshot(f"{write.resource.kind} {write.name} is gone already") from error
                 if rejection := _rejection(write, error):
                     raise WriteRejected(rejection, error.write_cause) from error

@@ -199,11 +199,10 @@ class WorkloadReconciler:
         if not state.is_current(before, clock):
             try:
                 return await self._reconcile(key, entry, state, before)
-            except OutdatedWorkload as error:
-                _log.debug("%s %s/%s: %s", self.kind, key.namespace, key.name, error)
-                return state.record_outdated(error.version, self._clock())
             except (StaleSnapshot, Conflict) as error:
                 _log.debug("%s %s/%s: %s", self.kind, key.namespace, key.name, error)
+                if isinstance(error, OutdatedWorkload):
+                    return state.record_outdated(error.version, self._clock())
                 return state.record_conflict()
         self._downloads.resume(key)
         return None if state.due is None else state.due - clock

@@ -33,7 +33,7 @@ def on_unready_node(pod: Object) -> bool:
     A kubelet writes Ready=False for a pod whose containers are all ready only where a readiness gate is not
     met. Without one it was the node controller.
     """
-    spec, status = lenient_map(pod.get("spec")), lenient_map(pod.get("status"))
+    spec, status = _spec(pod), lenient_map(pod.get("status"))
     phase = status.get("phase")
     if phase in _ENDED or not spec.get("nodeName"):
         return False
@@ -54,36 +54,31 @@ def unready_node(pod: Object) -> Finding | None:
     """The node that is not reached, since when, and what happens to the pod; None for any other pod."""
     if not on_unready_node(pod):
         return None
-    node = lenient_text(lenient_map(pod.get("spec")).get("nodeName"))
     since = lenient_text(_conditions(pod).get("Ready", {}).get("lastTransitionTime"))
-    what = f"node {node} of pod {pod_name(pod)} is not ready or not reachable"
+    what = f"node {_node(pod)} of pod {pod_name(pod)} is not ready or not reachable"
     if since:
         what += f" since {since}"
-    return Finding(NODE_NOT_READY, f"{what}; {_next(pod, node)}")
+    return Finding(NODE_NOT_READY, f"{what}; {_next(pod)}")
 
 
 def unconfirmed(pod: Object) -> str:
     """What the deletion of a pod on a lost node waits for; empty for any other pod."""
     if not _deleted(pod) or not on_unready_node(pod):
         return ""
-    node = lenient_text(lenient_map(pod.get("spec")).get("nodeName"))
-    return (
-        f"node {node} is not reachable, and the deletion waits for it; if it never comes back, run "
-        f"'kubectl delete node {node}'"
-    )
+    node = _node(pod)
+    remove = _remove(node)
+    return f"node {node} is not reachable, and the deletion waits for it; if it never comes back, {remove}"
 
 
-def _next(pod: Object, node: str) -> str:
+def _next(pod: Object) -> str:
+    remove = _remove(_node(pod))
     if _deleted(pod):
-        return (
-            "the pod was deleted, and stays until the node is back; if it never comes back, run "
-            f"'kubectl delete node {node}'"
-        )
+        return f"the pod was deleted, and stays until the node is back; if it never comes back, {remove}"
     after = _evicted_after(pod)
     if after is None:
         return (
             "its containers may still run, and its tolerations keep the pod there; if the node never comes "
-            f"back, run 'kubectl delete node {node}'"
+            f"back, {remove}"
         )
     return (
         f"its containers may still run. Unless the node is back within {after} s, Kubernetes deletes the "
@@ -123,6 +118,14 @@ def _deleted(pod: Object) -> bool:
 
 def _spec(pod: Object) -> Object:
     return lenient_map(pod.get("spec"))
+
+
+def _node(pod: Object) -> str:
+    return lenient_text(_spec(pod).get("nodeName"))
+
+
+def _remove(node: str) -> str:
+    return f"run 'kubectl delete node {node}'"
 
 
 def _conditions(pod: Object) -> dict[str, Object]:
