@@ -24,7 +24,7 @@ from charts.generate.tree import (
     merge,
     union,
 )
-from charts.generate.values import Value, schema_json, values, values_table, values_yaml
+from charts.generate.values import schema_json, values, values_table, values_yaml
 from kaiwo.api.crd_versions import VERSION
 from kaiwo.api.crds import dump
 from kaiwo.api.installation import SCHEDULER
@@ -64,11 +64,6 @@ def files() -> dict[str, str]:
         short = name.partition(".")[0]
         found[f"templates/{part}/{short}-{kind.lower()}.yaml"] = _template(part, forms)
     return found
-
-
-def value_table() -> tuple[Value, ...]:
-    """The values of the chart."""
-    return values(_resources(_objects()))
 
 
 def _objects() -> dict[tuple[str, tuple[str, str, str, str]], list[tuple[RenderedManifest, Mask]]]:

@@ -15,10 +15,6 @@ from kaiwo_kueue.capacity_gauges import CapacityGauges
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PROCESS = "process_"
-"""The first word of the metrics of the Python client about the process."""
-
-
 def of_plugins() -> Iterator[tuple[str, str]]:
     """Names and help texts of the metrics of first-party plugins."""
     registry = CollectorRegistry()

@@ -23,12 +23,10 @@ class ExecSession:
 
     Attributes:
         exit_code: of the command, None while it runs.
-        can_end_stdin: whether the command can be told that its input ended (Kubernetes 1.30).
     """
 
     def __init__(self, channels: ChannelSocket) -> None:
         self.exit_code: int | None = None
-        self.can_end_stdin = channels.protocol == V5
         self._channels = channels
 
     async def read(self) -> tuple[int, bytes] | None:

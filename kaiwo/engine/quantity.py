@@ -173,15 +173,6 @@ def _round_away(value: Fraction) -> int:
     return magnitude if value >= 0 else -magnitude
 
 
-def canonical(text: str | float) -> str:
-    """The canonical text of a quantity: ``1024Mi`` gives ``1Gi``.
-
-    Raises:
-        InvalidQuantity: the text is no quantity.
-    """
-    return str(parse_quantity(text))
-
-
 def quantity(value: object) -> Quantity | None:
     """Read whatever stands where a quantity belongs; None when it is none."""
     try:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from prometheus_client import CollectorRegistry
 
 from docs.generate.blocks import first_party
-from docs.generate.metrics import PROCESS, of_plugins
+from docs.generate.metrics import of_plugins
 from docs.generate.pages import DOCS
 from kaiwo.host import operator as operator_module
 from kaiwo.host.metrics.definitions import DEFINITIONS
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     import pytest
 
 _ROW = re.compile(r"^\| `([a-z_]+)` \|", re.MULTILINE)
+_PROCESS = "process_"
+"""The first word of the metrics of the Python client about the process."""
 
 
 def names(registry: CollectorRegistry) -> set[str]:
@@ -30,7 +32,7 @@ def names(registry: CollectorRegistry) -> set[str]:
     found = set()
     for family in registry.collect():
         name = f"{family.name}_total" if family.type == "counter" else family.name
-        found.add(PROCESS if name.startswith(PROCESS) else name)
+        found.add(_PROCESS if name.startswith(_PROCESS) else name)
     return found
 
 
@@ -43,6 +45,6 @@ def test_every_metric_is_described(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     Operator(Settings(kubeconfig=kubeconfig, webhooks=True), first_party())
     MonitoringMetrics(registry)
     described = set(_ROW.findall((DOCS / "metrics.md").read_text(encoding="utf-8")))
-    assert described | {PROCESS} == names(registry)
+    assert described | {_PROCESS} == names(registry)
     defined = {item.name for item in DEFINITIONS} | {name for name, _ in of_plugins()}
     assert described == defined

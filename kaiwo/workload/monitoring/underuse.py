@@ -65,9 +65,6 @@ class Judgement:
         return said != says or utilization != (self.utilization or {})
 
 
-NOT_MONITORED: Final = Judgement()
-
-
 def is_monitored(namespace: str, config: ResolvedConfig) -> bool:
     """Whether workloads of a namespace are monitored."""
     return namespace in config.target_namespaces if config.target_namespaces else namespace != "kube-system"
