@@ -20,7 +20,7 @@ from campaign.case import StandaloneCase
 from campaign.own import BARE, hold, own_control_plane
 from campaign.scenarios import SCENARIOS
 from campaign.simulated_nodes import trying_again
-from campaign.violation import ViolationError
+from campaign.violation import NotRunError, ViolationError
 from kaiwo.admission.bundles import CONFIGURATIONS
 from kaiwo.admission.certificates import issue
 from kaiwo.api.crds import KAIWO_JOB
@@ -114,10 +114,10 @@ async def _run(fault: Act, scenario: Scenario, moment: str, directory: Path) -> 
         "FAKETIME_NO_CACHE": "1",
         "FAKETIME_DONT_FAKE_MONOTONIC": "1",
     }
+    clocked = fault in (_clock_forward, _clock_back)
+    if clocked and not _FAKETIME.exists():
+        raise NotRunError("libfaketime is not installed (Debian: libfaketime)")
     async with own_control_plane(directory) as arena, _nodes(arena):
-        clocked = fault in (_clock_forward, _clock_back)
-        if clocked and not _FAKETIME.exists():
-            raise ViolationError("fault", f"{_FAKETIME} is missing; install libfaketime")
         await arena.start_operator(plugins=BARE, leader_election=True, env=env if clocked else {})
         await arena.submit(scenario)
         if moment == "running":
