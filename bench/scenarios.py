@@ -20,6 +20,7 @@ from bench import (
     plan,
     preemption,
     queued,
+    queued_shards,
     queues,
     raw,
     rest,
@@ -157,4 +158,5 @@ ON_PLATFORM: dict[str, Callable[[Platform, Size], list[Figure]]] = {
         platform, size.queued, min(2, size.rounds), queued.WAIT_FOR_MACHINE
     ),
     "pending": lambda platform, size: pending.run(platform, size.pending),
+    "queued_shards": lambda platform, size: queued_shards.run(platform, size.queued, min(2, size.rounds)),
 }

@@ -6,7 +6,7 @@ serve at most. Whether two reach twice the rate depends on the cores and on the 
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from statistics import median
@@ -16,11 +16,12 @@ from bench import fanout
 from bench.process import until
 from bench.report import Figure
 from bench.server import NAMESPACES
+from bench.subject import PLUGINS
 from bench.subjects import launched_operator
 from kaiwo.api.config_names import SHARD_LABEL, SHARD_VARIABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
 
     from bench.process import Program
     from bench.server import Server
@@ -52,11 +53,7 @@ class SharedFanOut:
 def run(server: Server, count: int, rounds: int) -> list[Figure]:
     """Alternate between one operator, which is the floor here, and two."""
     found: dict[int, list[SharedFanOut]] = {1: [], 2: []}
-    for namespace in NAMESPACES[_HALF:]:
-        path = f"/api/v1/namespaces/{namespace}"
-        obj = server.request("GET", path)
-        obj["metadata"]["labels"][SHARD_LABEL] = _OTHER  # without a meaning for an operator without shards
-        server.request("PUT", path, obj)
+    share_namespaces(server)
     for number in range(rounds):
         for shards in (1, 2) if number % 2 == 0 else (2, 1):
             found[shards].append(_measured(server, count, shards))
@@ -76,6 +73,37 @@ def run(server: Server, count: int, rounds: int) -> list[Figure]:
     ]
 
 
+def share_namespaces(server: Server) -> None:
+    """Give half of the namespaces to a second shard, which has no meaning for an operator without shards."""
+    for namespace in NAMESPACES[_HALF:]:
+        path = f"/api/v1/namespaces/{namespace}"
+        obj = server.request("GET", path)
+        obj["metadata"]["labels"][SHARD_LABEL] = _OTHER
+        server.request("PUT", path, obj)
+
+
+@contextmanager
+def operators(server: Server, shards: int, plugins: Sequence[str] = PLUGINS) -> Iterator[list[Program]]:
+    """Run one operator, or two that share the namespaces, ready to take work.
+
+    Args:
+        server: what they work on.
+        shards: 1 or 2.
+        plugins: what they run with.
+    """
+    with ExitStack() as stack:
+        programs = []
+        for shard in ("main", _OTHER) if shards > 1 else ("",):
+            environment = {SHARD_VARIABLE: shard} if shard else {}
+            launched = launched_operator(server, plugins, environment, f"operator-{shard}.log")
+            program, ready = stack.enter_context(launched)
+            until(ready, _READY_SECONDS, program, "ready")
+            programs.append(program)
+        for program in programs if shards > 1 else ():
+            until(partial(_serves, program), _READY_SECONDS, program, "serving")
+        yield programs
+
+
 def _serves(program: Program) -> bool:
     """Whether an operator has taken its namespaces."""
     return b": takes " in program.log.read_bytes()
@@ -84,23 +112,13 @@ def _serves(program: Program) -> bool:
 def _measured(server: Server, count: int, shards: int) -> SharedFanOut:
     """One fan-out from an empty server to an empty server."""
     server.clear()
-    with ExitStack() as stack:
-        programs = []
-        for shard in ("main", _OTHER) if shards > 1 else ("",):
-            environment = {SHARD_VARIABLE: shard} if shard else {}
-            program, ready = stack.enter_context(
-                launched_operator(server, environment=environment, log=f"operator-{shard}.log")
-            )
-            until(ready, _READY_SECONDS, program, "ready")
-            programs.append(program)
-        for program in programs if shards > 1 else ():
-            until(partial(_serves, program), _READY_SECONDS, program, "serving")
+    with operators(server, shards) as programs:
         everything = (*programs, server.api_server)
         before = [program.cpu_seconds() for program in everything]
         result = fanout.measure(server, programs[0], "operator", count)
-        *operators, api_server = (
+        *used, api_server = (
             (program.cpu_seconds() - start) * 1000 / count
             for program, start in zip(everything, before, strict=True)
         )
     server.clear()
-    return SharedFanOut(result.rate, tuple(operators), api_server, result.writes_per_job, result.memory)
+    return SharedFanOut(result.rate, tuple(used), api_server, result.writes_per_job, result.memory)
