@@ -40,13 +40,15 @@ class Progress:
     jobs: set[tuple[str, str]] = field(default_factory=set)
     statuses: set[tuple[str, str]] = field(default_factory=set)
 
-    def add(self, writes: Iterable[Write]) -> None:
-        """Take in what the log gained."""
+    def add(self, writes: Iterable[Write]) -> bool:
+        """Take in what the log gained; whether the user wrote anything but its Lease."""
+        worked = False
         for write in writes:
             if write.user.username == LOAD and not self.first_request:
                 self.first_request = write.received
             if write.user.username != self.user:
                 continue
+            worked = worked or write.object_ref.resource != "leases"
             self.writes[write.target if write.ok else f"{write.target} ({write.response_status.code})"] += 1
             if not write.ok:
                 continue
@@ -55,6 +57,7 @@ class Progress:
                 self._count(self.jobs, write)
             elif ref.resource == "kaiwojobs" and ref.subresource == "status":
                 self._count(self.statuses, write)
+        return worked
 
     def _count(self, seen: set[tuple[str, str]], write: Write) -> None:
         key = (write.object_ref.namespace, write.object_ref.name)
@@ -108,9 +111,7 @@ def measure(server: Server, program: Program, subject: Subject, count: int) -> F
 
     def done() -> bool:
         nonlocal moved
-        writes = server.audit.read()
-        progress.add(writes)
-        if any(write.user.username == progress.user for write in writes):
+        if progress.add(server.audit.read()):
             moved = time.monotonic()
         elif time.monotonic() - moved > _STALL_SECONDS:
             jobs, statuses = len(progress.jobs), len(progress.statuses)

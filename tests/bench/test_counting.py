@@ -72,6 +72,18 @@ def test_a_fan_out_ends_when_every_job_and_status_was_accepted(tmp_path: Path) -
     assert progress.last_answer - progress.first_request == pytest.approx(4.5)
 
 
+def test_a_lease_that_is_renewed_is_no_work(tmp_path: Path) -> None:
+    """A subject that only renews its Lease stands still: a lost answer is not waited for."""
+    path = tmp_path / "audit.log"
+    progress = Progress(FLOOR)
+    log = AuditLog(path)
+    path.write_text(STORY[2] + "\n")
+    assert progress.add(log.read())
+    with path.open("a") as file:
+        file.write(_line(FLOOR, "update", "leases", "floor", 6.0, code=200) + "\n" + STORY[0] + "\n")
+    assert not progress.add(log.read())
+
+
 def test_latency_runs_from_the_users_request_to_the_last_answer(tmp_path: Path) -> None:
     """Both ends are the API server's own times; a KaiwoJob without its Job is not counted."""
     path = tmp_path / "audit.log"
