@@ -44,8 +44,9 @@ async def own_control_plane(
     """
     name = f"campaign-{secrets.token_hex(4)}"
     up = partial(Sandbox.up, name, addons=addons, generation=generation, owned=True)
-    sandbox = await asyncio.to_thread(up)
+    starting = asyncio.ensure_future(asyncio.to_thread(up))
     try:
+        sandbox = await asyncio.shield(starting)
         async with (
             Cluster(sandbox) as cluster,
             own_operator(cluster, await cluster.namespace("case")) as arena,
@@ -56,6 +57,7 @@ async def own_control_plane(
                 _write_evidence(arena, directory / EVIDENCE)
                 raise
     finally:
+        sandbox = await starting  # also of a case whose time ran out meanwhile
         await asyncio.to_thread(sandbox.down)
 
 
