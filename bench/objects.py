@@ -58,7 +58,7 @@ _RUNNING: dict[str, Any] = {
 def run(server: Server, count: int) -> list[Figure]:
     """Make workloads with everything that belongs to them, and measure."""
     server.clear()
-    before = server.api_server.resident_mebibytes()
+    before = server.heap_target()
     with started(server, "operator") as program:
         fanout.measure(server, program, "operator", count)
     for namespace in NAMESPACES:
@@ -66,13 +66,13 @@ def run(server: Server, count: int) -> list[Figure]:
         jobs = server.request("GET", f"/apis/batch/v1/namespaces/{namespace}/jobs")["items"]
         for job in jobs:
             _pod(server, namespace, job)
-    grown = server.api_server.resident_mebibytes() - before
+    grown = server.heap_target() - before
     figures = []
     for kind, prefix in _KINDS.items():
         number, size = _stored(server, prefix)
         figures.append(Figure(f"etcd: {kind}s per workload", number / count, ""))
         figures.append(Figure(f"etcd: bytes of a {kind}", size / max(1, number), "B"))
-    figures.append(Figure("API server: memory per workload, by its growth", grown * 1024 / count, "KiB"))
+    figures.append(Figure("API server: heap per workload", grown / 1024 / count, "KiB"))
     for namespace in NAMESPACES:
         server.request("DELETE", f"/api/v1/namespaces/{namespace}/pods", {"gracePeriodSeconds": 0})
     server.clear()

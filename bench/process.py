@@ -44,7 +44,7 @@ class Program:
 
     def peak_mebibytes(self) -> float:
         """Largest resident memory so far (``VmHWM`` of proc(5))."""
-        return self._memory("VmHWM")
+        return self._status("VmHWM") / 1024
 
     def waited_seconds(self) -> float:
         """Time that it could have run and waited for a core, so far."""
@@ -55,18 +55,11 @@ class Program:
         """How often it waited for something, and how often another program took its core, so far."""
         return self._status("voluntary_ctxt_switches"), self._status("nonvoluntary_ctxt_switches")
 
-    def _memory(self, field: str) -> float:
-        return self._status(field) / 1024
-
     def _status(self, field: str) -> int:
         """A number of proc(5)'s ``status``."""
         status = Path(f"/proc/{self._popen.pid}/status").read_text(encoding="ascii")
         line = next(line for line in status.splitlines() if line.startswith(field))
         return int(line.split()[1])
-
-    def resident_mebibytes(self) -> float:
-        """Resident memory now (``VmRSS`` of proc(5))."""
-        return self._memory("VmRSS")
 
     def running(self) -> bool:
         """Whether it still runs."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import secrets
 import shutil
 import ssl
@@ -42,6 +43,8 @@ _DELETIONS = 30
 """Requests to empty one collection, at most."""
 
 _REQUEST_SECONDS = 300.0  # deleting thousands of objects is one request
+_GC_SECONDS = 125.0
+_HEAP_TARGET = re.compile(rb"^go_memstats_next_gc_bytes (\S+)$", re.MULTILINE)
 
 
 class Server:
@@ -156,9 +159,29 @@ class Server:
     def request(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
         """One request for setting things up or clearing them away; a connection of its own each time.
 
+        Returns:
+            The answer, None where it is no JSON.
+
         Raises:
             OSError: no connection, or an answer that is no success.
         """
+        text = self._answer(method, path, body)
+        return json.loads(text) if text[:1] in {b"{", b"["} else None
+
+    def heap_target(self) -> float:
+        """The heap that the API server's garbage collector lets it grow to, in bytes, once it is at rest.
+
+        With Go's default of GOGC it is twice what is live. Go collects every two minutes at the latest.
+
+        Raises:
+            OSError: no connection, or an answer that is no success.
+        """
+        time.sleep(_GC_SECONDS)
+        found = _HEAP_TARGET.search(self._answer("GET", "/metrics"))
+        assert found is not None  # noqa: S101  every program of Go has it
+        return float(found[1])
+
+    def _answer(self, method: str, path: str, body: dict[str, Any] | None = None) -> bytes:
         access = self.access(OBSERVER)
         context = ssl.create_default_context(cafile=access.ca_file)
         host = urlsplit(self.url).netloc
@@ -171,7 +194,7 @@ class Server:
             text = answer.read()
         if answer.status >= 300:
             raise OSError(f"{method} {path}: {answer.status} {text[:400].decode(errors='replace')}")
-        return json.loads(text) if text[:1] in {b"{", b"["} else None
+        return text
 
     def create(self, path: str, body: dict[str, Any]) -> None:
         """POST `body` to the collection `path`."""
