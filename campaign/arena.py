@@ -209,8 +209,13 @@ class Arena:
         self.submitted += 1
         return made
 
-    async def reaches(self, scenario: Scenario, *words: str) -> Object:
+    async def reaches(self, scenario: Scenario, *words: str, pause: float = 0.0) -> Object:
         """Wait until the workload of a scenario has one of the statuses; by default one of its ends.
+
+        Args:
+            scenario: which workload.
+            words: the statuses.
+            pause: seconds for which Kaiwo does nothing for it meanwhile.
 
         Raises:
             ViolationError: it does not in time.
@@ -225,13 +230,14 @@ class Arena:
 
         kind = WORKLOADS[scenario.kind]
         with contextlib.suppress(AssertionError):
-            found = await until(self.client, kind, self.namespace, scenario.name, there, timeout=_LIMIT)
+            limit = _LIMIT + pause
+            found = await until(self.client, kind, self.namespace, scenario.name, there, timeout=limit)
             if found is not None:
                 reached: Object = found["status"]
                 return reached
         status = (await self.client.get(kind, self.namespace, scenario.name)).get("status") or {}
         seen = " ".join(str(status.get(part, "-")) for part in ("status", "reason", "message"))
-        raise ViolationError("O1", f"not {'|'.join(wanted)} within {_LIMIT:g} s: {seen}")
+        raise ViolationError("O1", f"not {'|'.join(wanted)} within {_LIMIT + pause:g} s: {seen}")
 
     async def made(self) -> dict[str, Any]:
         """Normal form of what Kaiwo made in the namespace."""

@@ -12,6 +12,7 @@ from campaign import oracles
 from campaign.case import Case
 from campaign.own import came
 from campaign.violation import ViolationError
+from kaiwo.workload.plans.blocked import REJECTED_RETRY_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -32,6 +33,9 @@ FAULTS: Final[dict[str, Callable[..., Fault]]] = {
     "half-answer": lambda proxy, times=1, **where: proxy.cut_answer(times=times, **where),
 }
 """By name: what befalls one request, or as many as are given."""
+
+_REJECTED: Final = "422"
+"""Sent again at once it would be rejected again, so Kaiwo waits for a minute."""
 
 _FOR_A_MINUTE: Final = tuple(name for name in FAULTS if name != "slow")
 _MINUTE: Final = 60.0
@@ -95,7 +99,7 @@ async def _run(scenario: Scenario, method: str, path: str, name: str, arena: Are
     fault = FAULTS[name](arena.proxy, method=method, path=_exact(path, arena))
     await arena.submit(scenario)
     await came(fault)
-    await arena.reaches(scenario)
+    await arena.reaches(scenario, pause=REJECTED_RETRY_SECONDS if name == _REJECTED else 0.0)
     await oracles.all_of(arena, scenario, rest=2.0)
 
 
