@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kaiwo.engine.cached_object import Projection
-from kaiwo.engine.errors import EngineError, NotLeading
+from kaiwo.engine.errors import ChangedBack, EngineError, NotLeading
 from kaiwo.engine.logging import SUBJECT
 from kaiwo.engine.store import CacheEvent
 from kaiwo.engine.time_limits import TimeLimits
@@ -267,7 +267,7 @@ class Controller:
         ended = time.monotonic()
         if self._metrics is not None:
             self._metrics.reconcile(self.name, "timeout" if hung else "error", ended - started)
-        seconds = self.queue.retry(key)
+        seconds = self._retry(key, error)
         if isinstance(error, EngineError) and error.write_cause is not None:
             self.hold(key, error.write_cause)
         where = f"{self.name}: {key.namespace}/{key.name}" if key.namespace else f"{self.name}: {key.name}"
@@ -275,6 +275,8 @@ class Controller:
             _log.error("%s: cancelled after %.0f s; again in %.1f s", where, self._timeout, seconds)
         elif isinstance(error, NotLeading):
             _log.info("%s: %s", where, error)
+        elif isinstance(error, ChangedBack):
+            _log.debug("%s: %s", where, error)  # the writer has logged it once
         elif isinstance(error, EngineError):
             _log.warning("%s: %s: %s; again in %.1f s", where, type(error).__name__, error, seconds)
         else:
@@ -285,6 +287,13 @@ class Controller:
             except Exception:  # noqa: BLE001 -- a failing report must not stop the worker
                 _log.exception("%s: on_error failed", where)
         return ended
+
+    def _retry(self, key: Key, error: Exception | SystemExit) -> float:
+        """Plan the next reconciliation of a key that failed; the seconds until then."""
+        if not isinstance(error, ChangedBack):
+            return self.queue.retry(key)
+        self.queue.add_after(key, error.retry_after)
+        return error.retry_after
 
     def _keys(self, watch: Watch, event: CacheEvent) -> tuple[Key, ...]:
         try:

@@ -58,6 +58,18 @@ class NotLeading(EngineError):
     """A mutating request was held back because this process has no valid lease."""
 
 
+class ChangedBack(EngineError):
+    """An object is not written for now, because somebody else undid each of the last writes.
+
+    Attributes:
+        retry_after: seconds until it may be written again.
+    """
+
+    def __init__(self, message: str, retry_after: float) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
 class UndecodableObject(EngineError):
     """An object is nested more deeply, or larger, than is decoded; the message names it and the field.
 

@@ -7,6 +7,7 @@ reconciliation never repeats a write because the watch is slower than the worker
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, TypeAlias
@@ -15,16 +16,18 @@ import msgspec
 
 from kaiwo.engine.conditions import merge
 from kaiwo.engine.diff import contains, difference, would_change
-from kaiwo.engine.errors import AlreadyExists, Conflict, NotFound, UndecodableObject
+from kaiwo.engine.errors import AlreadyExists, ChangedBack, Conflict, NotFound, UndecodableObject
+from kaiwo.engine.repeated_writes import MANY, RepeatedWrites
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Hashable
 
     from kaiwo.engine.cached_object import CachedObject, Path
     from kaiwo.engine.client import Client, Propagation
     from kaiwo.engine.resource import Object, Resource
     from kaiwo.engine.store import Cache
 
+_log = logging.getLogger(__name__)
 _canonical = msgspec.json.Encoder(order="deterministic").encode
 
 
@@ -58,6 +61,23 @@ class NameConflict:
 
 Outcome: TypeAlias = Written | NameConflict
 
+_VERSION = "resourceVersion"
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One write of an object.
+
+    Attributes:
+        key: of the object.
+        digest: of what is written.
+        undone: what somebody does after it, should it come again and again.
+    """
+
+    key: Hashable
+    digest: str
+    undone: str
+
 
 def render_hash(obj: Object) -> str:
     """A hash of a rendered object; equal for equal content whatever the order of keys."""
@@ -68,8 +88,8 @@ class Writer:
     """Writes objects under one field manager.
 
     All methods raise what `Client` raises; after a Conflict the object has changed and is to be reconciled
-    again. ValueError means that a kind is written whose projection drops what the
-    comparison needs.
+    again. ChangedBack means that somebody undid the last writes of an object, ValueError that a kind is
+    written whose projection drops what the comparison needs.
     """
 
     def __init__(self, client: Client, cache: Cache, *, field_manager: str, applied_annotation: str) -> None:
@@ -86,6 +106,7 @@ class Writer:
         self._cache = cache
         self._manager = field_manager
         self._annotation = applied_annotation
+        self._repeated = RepeatedWrites()
 
     async def create_once(self, resource: Resource, obj: Object) -> Outcome:
         """Create an object by POST, or find that it is there.
@@ -96,6 +117,8 @@ class Writer:
         known = self._known(resource, obj)
         if known is not None:
             return _judge(known.full(), ours=_same_owner(known.full(), obj))
+        step = _creation(resource, obj, render_hash(obj))
+        self._check(step)
         for last in (False, True):
             try:
                 # Applying refuses unknown fields; what is created must not lose them silently.
@@ -111,6 +134,7 @@ class Writer:
                     raise
             else:
                 self._cache.assume(resource, live)
+                self._record(step)
                 return Written(live)
         raise AssertionError  # pragma: no cover -- the last attempt returns or raises
 
@@ -136,7 +160,8 @@ class Writer:
         # Not in the cache may mean: not ours to see. Forcing fields on it would be a hijack.
         current = known.full() if known is not None else await self._find(resource, obj)
         if current is None:
-            return await self._apply(resource, desired, force=False)
+            step = _creation(resource, obj, digest)
+            return await self._apply(resource, desired, step, force=False)
         known_writer = known is not None or self._has_written(current)
         verdict = _judge(current, ours=known_writer and self._is_ours(current, obj))
         if isinstance(verdict, NameConflict):
@@ -145,7 +170,7 @@ class Writer:
         if applied == digest and contains(current, desired):
             return verdict
         desired["metadata"]["uid"] = current["metadata"]["uid"]
-        return await self._apply(resource, desired, force=True)
+        return await self._apply(resource, desired, _change(resource, current, obj), force=True)
 
     async def patch(self, obj: CachedObject, patch: Object) -> Written:
         """Change named keys by a merge patch; nothing is sent when they are so already.
@@ -158,6 +183,8 @@ class Writer:
         current = obj.full()
         if not would_change(current, patch):
             return Written(current, changed=False)
+        step = _change(obj.resource, current, patch)
+        self._check(step)
         live = await self._client.merge_patch(
             obj.resource,
             obj.namespace or None,
@@ -167,6 +194,7 @@ class Writer:
             field_manager=self._manager,
         )
         self._cache.assume(obj.resource, live)
+        self._record(step)
         return Written(live)
 
     async def patch_status(
@@ -243,10 +271,25 @@ class Writer:
         except NotFound:
             return None
 
-    async def _apply(self, resource: Resource, desired: Object, *, force: bool) -> Written:
+    async def _apply(self, resource: Resource, desired: Object, step: _Step, *, force: bool) -> Written:
+        self._check(step)
         live = await self._client.apply(resource, desired, field_manager=self._manager, force=force)
         self._cache.assume(resource, live)
+        self._record(step)
         return Written(live)
+
+    def _check(self, step: _Step) -> None:
+        """Refuse a write whose like somebody else undoes again and again.
+
+        Raises:
+            ChangedBack: it has to wait.
+        """
+        if (seconds := self._repeated.pause(step.key, step.digest)) > 0:
+            raise ChangedBack(step.undone, seconds)
+
+    def _record(self, step: _Step) -> None:
+        if self._repeated.record(step.key, step.digest) == MANY:
+            _log.warning("%s; from now on it is written ever more rarely", step.undone)
 
     def _has_written(self, live: Object) -> bool:
         managed = live["metadata"].get("managedFields") or ()
@@ -256,6 +299,20 @@ class Writer:
         if _controller(obj) is not None:
             return _same_owner(live, obj)
         return self._annotation in (live["metadata"].get("annotations") or {})
+
+
+def _creation(resource: Resource, obj: Object, digest: str) -> _Step:
+    metadata = obj["metadata"]
+    owner = (_controller(obj) or {}).get("uid")
+    key = (resource, metadata.get("namespace"), metadata["name"], owner)
+    return _Step(key, digest, f"somebody deletes {resource.kind} {metadata['name']} after each creation")
+
+
+def _change(resource: Resource, live: Object, content: Object) -> _Step:
+    metadata = {key: value for key, value in content.get("metadata", {}).items() if key != _VERSION}
+    digest, key = render_hash({**content, "metadata": metadata}), (resource, live["metadata"]["uid"])
+    name = live["metadata"]["name"]
+    return _Step(key, digest, f"somebody changes {resource.kind} {name} back after each write")
 
 
 def _judge(live: Object, *, ours: bool) -> Outcome:

@@ -103,7 +103,7 @@ class DeletedChild:
 
 @dataclass(frozen=True, slots=True)
 class ApiRejection:
-    """The API server's rejection of the last write for this workload, while nothing changed since.
+    """Why the last write for this workload is not sent again, while nothing changed since.
 
     Attributes:
         resource: kind of the object that was to be written.

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kaiwo.engine.cached_object import CachedObject, Projection
-from kaiwo.engine.errors import Conflict, ConnectionBroken
+from kaiwo.engine.errors import ChangedBack, Conflict, ConnectionBroken
 from kaiwo.engine.reflector import Reflector
+from kaiwo.engine.repeated_writes import MANY
 from kaiwo.engine.resource import CONFIG_MAP, DEPLOYMENT, JOB
 from kaiwo.engine.store import Cache
 from kaiwo.engine.writer import NameConflict, Writer, Written, render_hash
@@ -185,6 +186,46 @@ async def test_our_fields_are_restored_and_those_of_others_left(
     assert outcome.live["spec"]["template"]["spec"]["containers"][0]["image"] == "i"
     assert outcome.live["spec"]["replicas"] == 4
     assert outcome.live["metadata"]["labels"] == {"theirs": "x"}
+
+
+async def test_a_write_that_somebody_undoes_again_and_again_has_to_wait(
+    bench: Bench, proxy: FaultProxy, client: Client, namespace: str, owner: Object
+) -> None:
+    """Another controller wants another value of our field; another content is still written at once."""
+    wanted = deployment(namespace, owner, minReadySeconds=1)
+    await bench.writer.apply(DEPLOYMENT, wanted)
+    await client.merge_patch(DEPLOYMENT, namespace, "d", {"spec": {"minReadySeconds": 9}})
+
+    def theirs(entry: CachedObject | None) -> bool:
+        return entry is not None and entry.part("spec", "minReadySeconds") == 9
+
+    for _ in range(MANY):
+        await bench.until(DEPLOYMENT, "d", theirs)
+        await bench.writer.apply(DEPLOYMENT, wanted)
+        await client.merge_patch(DEPLOYMENT, namespace, "d", {"spec": {"minReadySeconds": 9}})
+    await bench.until(DEPLOYMENT, "d", theirs)
+    sent = len(proxy.writes())
+    with pytest.raises(ChangedBack, match=r"^somebody changes Deployment d back after each write$") as error:
+        await bench.writer.apply(DEPLOYMENT, wanted)
+    assert 0 < error.value.retry_after <= 1
+    assert len(proxy.writes()) == sent
+    wanted["spec"]["minReadySeconds"] = 2
+    outcome = await bench.writer.apply(DEPLOYMENT, wanted)
+    assert outcome.live["spec"]["minReadySeconds"] == 2
+
+
+async def test_a_creation_that_somebody_undoes_again_and_again_has_to_wait(
+    bench: Bench, proxy: FaultProxy, client: Client, namespace: str, owner: Object
+) -> None:
+    """Somebody deletes each Job that is created: the next one starts pods only after a pause."""
+    for _ in range(MANY):
+        await bench.writer.create_once(JOB, job(namespace, owner))
+        await client.delete(JOB, namespace, "j", propagation="Background")
+        await bench.until(JOB, "j", lambda entry: entry is None)
+    sent = len(proxy.writes())
+    with pytest.raises(ChangedBack, match="somebody deletes Job j after each creation"):
+        await bench.writer.create_once(JOB, job(namespace, owner))
+    assert len(proxy.writes()) == sent
 
 
 async def test_a_job_is_created_once_however_often_it_is_requested(

@@ -8,11 +8,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from kaiwo.api.status import STATUS_FIELDS
-from kaiwo.engine.errors import ApiError, Conflict, NotFound
+from kaiwo.engine.errors import ApiError, ChangedBack, Conflict, NotFound
 from kaiwo.engine.timestamps import format_time
 from kaiwo.host.workload.ownership import is_made_by_kaiwo
 from kaiwo.plugin.lifecycle import Transition
 from kaiwo.workload.model import ApiRejection, Apply, Create, Patch
+from kaiwo.workload.plans.blocked import CHANGED_BACK
 from kaiwo.workload.status import OWN_CONDITIONS
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 _REJECTIONS = frozenset({400, 403, 404, 413, 422})
 """Status codes of answers that reject the object as it is: sent again at once it is rejected again.
 404 is the answer for a kind that is not served."""
+
+_CONFLICT = 409
 
 LARGE = 1 << 16
 """Bytes of an object of which each write costs the API server so much that only a few are sent at once."""
@@ -68,17 +71,21 @@ class OutdatedWorkload(StaleSnapshot):
 
 
 class WriteRejected(Exception):
-    """The API server rejected an object.
+    """An object is not written: the API server rejected it, or somebody undid the last writes of it.
 
     Attributes:
         rejection: the answer.
         cause: the cause of it, where all writes like this one fail.
+        retry_after: seconds until it may be sent again; None where nobody knows.
     """
 
-    def __init__(self, rejection: ApiRejection, cause: WriteCause | None = None) -> None:
+    def __init__(
+        self, rejection: ApiRejection, cause: WriteCause | None = None, retry_after: float | None = None
+    ) -> None:
         super().__init__(rejection.message)
         self.rejection = rejection
         self.cause = cause
+        self.retry_after = retry_after
 
 
 class PlanExecutor:
@@ -110,7 +117,8 @@ class PlanExecutor:
             What was done, for the log; nothing for what needed no request.
 
         Raises:
-            WriteRejected: the API server rejects an object; what comes after it was not sent.
+            WriteRejected: the API server rejects an object, or somebody undid the last writes of it; what
+                comes after it was not sent.
             StaleSnapshot: the cache was behind.
             ApiError: any other answer.
         """
@@ -124,6 +132,9 @@ class PlanExecutor:
                 if rejection := _rejection(write, error):
                     raise WriteRejected(rejection, error.write_cause) from error
                 raise
+            except ChangedBack as error:
+                rejection = ApiRejection(write.resource, _CONFLICT, CHANGED_BACK, str(error))
+                raise WriteRejected(rejection, retry_after=error.retry_after) from error
             if action:
                 done.append(action)
         return done

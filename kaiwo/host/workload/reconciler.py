@@ -283,19 +283,27 @@ class WorkloadReconciler:
             try:
                 done = await self._executor.run(decided.writes, snapshot)
             except WriteRejected as error:
-                state.record_rejection(error.rejection, workload.generation, self._clock(), error.cause)
-                if error.cause is not None:
-                    self.controller.hold(key, error.cause)
-                _log.warning(
-                    "%s %s/%s: the API server rejected %s: %s",
-                    self.kind, key.namespace, key.name, error.rejection.resource.kind, error,
-                )  # fmt: skip
+                self._record_rejection(key, workload, state, error)
                 continue
             state.clear_rejection()
             sent = decided.writes
             if done:
                 _log.info("%s %s/%s: %s", self.kind, key.namespace, key.name, ", ".join(done))
         raise RuntimeError(f"the plan still has writes after {_ROUNDS} rounds: {decided.writes!r:.500}")
+
+    def _record_rejection(
+        self, key: Key, workload: Workload, state: ReconcileState, error: WriteRejected
+    ) -> None:
+        state.record_rejection(
+            error.rejection, workload.generation, self._clock(), error.cause, error.retry_after
+        )
+        if error.cause is not None:
+            self.controller.hold(key, error.cause)
+        if error.retry_after is None:
+            _log.warning(
+                "%s %s/%s: the API server rejected %s: %s",
+                self.kind, key.namespace, key.name, error.rejection.resource.kind, error,
+            )  # fmt: skip
 
     async def _read_events(self, decided: Plan, state: ReconcileState) -> bool:
         """Read the newest Warning event that a plan needs; whether it is another one than was known."""

@@ -89,12 +89,26 @@ class ReconcileState:
         return max(0.0, self.outdated_until - clock) if version == self.outdated_version else 0.0
 
     def record_rejection(
-        self, rejection: ApiRejection, generation: int, clock: float, cause: WriteCause | None = None
+        self,
+        rejection: ApiRejection,
+        generation: int,
+        clock: float,
+        cause: WriteCause | None = None,
+        retry_after: float | None = None,
     ) -> None:
-        """Record a rejection, and when to try again: later each time, at once when the spec changes."""
+        """Record a rejection, and when to try again: later each time, at once when the spec changes.
+
+        Args:
+            rejection: the rejection.
+            generation: of the workload.
+            clock: monotonic seconds.
+            cause: why, where all writes like it fail.
+            retry_after: seconds until to try again; None to wait longer each time.
+        """
         self.write_cause = cause
         again = self.retry_pause and generation == self.rejected_generation
-        self.retry_pause = min(2 * self.retry_pause, _LONGEST_RETRY) if again else _FIRST_RETRY
+        longer = min(max(2 * self.retry_pause, _FIRST_RETRY), _LONGEST_RETRY) if again else _FIRST_RETRY
+        self.retry_pause = longer if retry_after is None else retry_after
         self.rejection, self.rejected_generation = rejection, generation
         self.retry_at = clock + self.retry_pause
 

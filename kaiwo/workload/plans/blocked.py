@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 REJECTED_RETRY_SECONDS = 60.0
 """Seconds until a rejected write is sent again: a quota or a policy may change without an event."""
 
+CHANGED_BACK = "ChangedBack"
+"""The reason of a rejection that is not the API server's: somebody undid the last writes of the object."""
+
 _UNUSABLE = (400, 413, 422)
 _FORBIDDEN = 403
 _NOT_SERVED = 404
@@ -77,8 +80,14 @@ def keep_status(workload: Workload, blocked: Blocked, about: str) -> Plan:
 
 def blocked_by_api(rejection: ApiRejection) -> Blocked:
     """The reason why a workload is blocked whose write the API server rejected."""
-    what = f"the API server refused {rejection.resource.kind}: {rejection.message}"
     about = "StorageReady" if rejection.resource == PERSISTENT_VOLUME_CLAIM else "Schedulable"
+    if rejection.reason == CHANGED_BACK:
+        text = (
+            f"{rejection.message}; Kaiwo writes it ever more rarely. Find out who does that "
+            "(kubectl get --show-managed-fields, or the audit log), and stop it"
+        )
+        return Blocked(CHANGED_BACK, text, condition=about)
+    what = f"the API server refused {rejection.resource.kind}: {rejection.message}"
     if rejection.status in _UNUSABLE:
         return Blocked("InvalidSpec", what, condition=about)
     if rejection.status in _NOT_NOW or rejection.status >= _SERVER_ERROR:

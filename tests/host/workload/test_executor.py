@@ -13,6 +13,7 @@ from kaiwo.api.crds import KAIWO_JOB
 from kaiwo.api.resolved_config import ResolvedConfig
 from kaiwo.api.workload import Workload
 from kaiwo.engine.errors import (
+    ChangedBack,
     Conflict,
     ConnectionBroken,
     Forbidden,
@@ -134,6 +135,18 @@ async def test_what_stops_all_writes_is_reported_with_its_cause() -> None:
     blocked = blocked_by_api(caught.value.rejection)
     assert (blocked.status, blocked.reason) == ("PENDING", "WriteRefused")
     assert error.message in blocked.message
+
+
+async def test_an_object_that_somebody_deletes_again_and_again_is_reported_with_the_next_step() -> None:
+    """The status says what happens, and when Kaiwo creates the object again."""
+    executor, snapshot, _ = world(ChangedBack("somebody deletes Job train after each creation", 8.0))
+    with pytest.raises(WriteRejected) as caught:
+        await executor.run([Create(JOB, obj())], snapshot)
+    assert caught.value.retry_after == 8.0
+    blocked = blocked_by_api(caught.value.rejection)
+    assert (blocked.status, blocked.reason) == ("ERROR", "ChangedBack")
+    assert blocked.message.startswith("somebody deletes Job train after each creation; Kaiwo writes it ever")
+    assert "audit log" in blocked.message
 
 
 async def test_an_api_server_that_does_not_answer_cannot_be_reported() -> None:

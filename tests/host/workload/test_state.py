@@ -34,6 +34,15 @@ def test_a_rejected_object_is_sent_again_later_and_later_but_at_once_after_an_ed
     assert state.retry_at == first
 
 
+def test_an_object_that_somebody_changes_back_is_sent_again_when_its_pause_is_over() -> None:
+    """Its pause grows with the number of writes; a rejection that follows waits as long as any other."""
+    state = ReconcileState()
+    state.record_rejection(REJECTION, generation=1, clock=10.0, retry_after=4.0)
+    assert state.retry_at == 14.0
+    state.record_rejection(REJECTION, generation=1, clock=14.0)
+    assert state.retry_at == 14.0 + 60.0
+
+
 def test_the_next_reconciliation_is_due_when_the_plan_or_a_rejection_needs_it() -> None:
     """The sooner of both; and no timer at all, rather than one that fires for ever, once neither does."""
     state = ReconcileState()

@@ -1,0 +1,78 @@
+"""Objects that somebody else changes back after each write: they are written again, but ever more rarely.
+
+Two controllers that want different values of one field would otherwise write in turn for as long as both run,
+as fast as the API server lets them, and each write may start pods.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+MANY: Final = 10
+"""Equal writes in a row that are sent at once: somebody may try several changes by hand."""
+
+_FIRST_PAUSE: Final = 1.0
+_LONGEST_PAUSE: Final = 600.0
+_HIGHEST_POWER: Final = 16
+_FORGOTTEN_AFTER: Final = 2 * _LONGEST_PAUSE
+"""Seconds without a write after which the next one is the first again."""
+
+_MOST: Final = 10_000
+"""Objects that are remembered; beyond these the one that was written the longest ago is forgotten."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Write:
+    what: str
+    count: int
+    at: float
+
+
+class RepeatedWrites:
+    """The last write of each object, and how often in a row it was the same."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """Nothing is known yet.
+
+        Args:
+            clock: monotonic seconds.
+        """
+        self._clock = clock
+        self._last: dict[Hashable, _Write] = {}  # the one that was written the longest ago first
+
+    def pause(self, key: Hashable, what: str) -> float:
+        """Seconds until an object may be written; 0 for at once.
+
+        Args:
+            key: of the object.
+            what: a hash of what is to be written.
+        """
+        last = self._last.get(key)
+        if last is None or last.what != what or last.count < MANY:
+            return 0.0
+        pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(last.count - MANY, _HIGHEST_POWER))
+        return max(0.0, last.at + pause - self._clock())
+
+    def record(self, key: Hashable, what: str) -> int:
+        """Record a write; how often in a row it was the same.
+
+        Args:
+            key: of the object.
+            what: a hash of what was written.
+        """
+        now, last = self._clock(), self._last.pop(key, None)
+        again = last is not None and last.what == what and now - last.at < _FORGOTTEN_AFTER
+        count = last.count + 1 if last is not None and again else 1
+        self._last[key] = _Write(what, count, now)
+        if len(self._last) > _MOST:
+            del self._last[next(iter(self._last))]
+        return count
+
+    def forget(self, key: Hashable) -> None:
+        """Forget an object that is gone."""
+        self._last.pop(key, None)
