@@ -45,7 +45,7 @@ PLUGINS = plugins(kaiwo_batch_job.plugin, kaiwo_gpu_amd.plugin)
 NODE_1 = node("gpu-1", gpus={"amd.com/gpu": 8})
 
 MOST_STEPS = 50
-MOST_FILES = 31
+MOST_FILES = 32
 """Limits of what a reader passes from the key to the POST."""
 
 

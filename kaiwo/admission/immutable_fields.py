@@ -8,9 +8,9 @@ from kaiwo.api.conditions import find_condition
 from kaiwo.api.errors import InvalidWorkload
 from kaiwo.api.workload import Workload
 from kaiwo.engine.quantity import quantity
-from kaiwo.workload.applied_record import fingerprint
+from kaiwo.workload.applied_record import changed, fingerprint
 from kaiwo.workload.json_access import lenient_map
-from kaiwo.workload.plans.diff import changed, immutable, immutable_message
+from kaiwo.workload.plans.diff import immutable, immutable_message
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -46,7 +46,7 @@ def immutable_change(case: PlanContext, new: Object, old: Object) -> str:
         before = Workload.from_object(old)
     except InvalidWorkload:
         return ""
-    changes = changed(fingerprint(before), fingerprint(workload))
+    changes = changed(fingerprint(before, by_meaning=True), fingerprint(workload, by_meaning=True))
     if case.switched:
         fields = [name for name in changes if name == "ray"] or [case.switched]
     else:

@@ -11,6 +11,7 @@ from kaiwo.client import workload_fields
 from kaiwo.client.errors import WorkloadExists
 from kaiwo.client.kinds import BY_KIND
 from kaiwo.client.lookup import label, not_installed
+from kaiwo.engine.diff import with_canonical_quantities
 
 if TYPE_CHECKING:
     from kaiwo.engine.client import Client
@@ -63,7 +64,7 @@ async def submit(
     after = await _server_side_apply(api, manifest, dry_run=dry_run)
     if before is None:
         return after, "created"
-    if ended and dry_run and before.get("spec") != after.get("spec"):
+    if ended and dry_run and _spec(before or {}) != _spec(after):
         raise WorkloadExists(
             f"{label(manifest)} has ended ({workload_fields.word(before)}); a change does not run it again",
             "use another name, or --replace to delete it and create it anew",
@@ -106,7 +107,7 @@ async def _differs(api: Client, manifest: Object, before: Object) -> bool:
         after = await _server_side_apply(api, manifest, dry_run=True)
     except Invalid:
         return True
-    return before.get("spec") != after.get("spec")
+    return bool(_spec(before) != _spec(after))
 
 
 async def _server_side_apply(api: Client, manifest: Object, *, dry_run: bool) -> Object:
@@ -151,6 +152,11 @@ async def _gone(api: Client, resource: Resource, namespace: str, name: str, uid:
     while found["metadata"]["uid"] == uid:
         await asyncio.sleep(0.5)
         found = await api.get(resource, namespace, name)
+
+
+def _spec(obj: Object) -> Any:
+    """The spec, in which equal quantities are written equally."""
+    return with_canonical_quantities(obj.get("spec"))
 
 
 def _content(obj: Object) -> tuple[Any, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kaiwo.engine.quantity import quantity
+from kaiwo.engine.quantity import NANO, Quantity, quantity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -96,6 +96,23 @@ def difference(live: Object, desired: Object) -> Object:
             if stored != _without_null(known) or isinstance(stored, bool) != isinstance(known, bool):
                 patch[key] = stored
     return patch
+
+
+def with_canonical_quantities(value: Any) -> Any:
+    """The same data with equal quantities written equally, in the fields that hold quantities."""
+    return _canonical(value, "", "")
+
+
+def _canonical(value: Any, key: str, parent: str) -> Any:
+    if isinstance(value, dict):
+        return {name: _canonical(item, name, key) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_canonical(item, "", key) for item in value]
+    amount = quantity(value) if parent in _QUANTITY_MAPS or key in _QUANTITY_FIELDS else None
+    if amount is None or isinstance(value, bool):
+        return value
+    # The form that people write most amounts of that size in.
+    return str(Quantity(amount.nano, "decimal" if amount.nano % (1024 * NANO) else "binary"))
 
 
 def _without_null(value: Any) -> Any:

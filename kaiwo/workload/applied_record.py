@@ -7,13 +7,15 @@ that a later change can be named without keeping the user's text a second time.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
+from dataclasses import fields as fields_of
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from kaiwo.api.workload_spec import DEFAULT_VENDOR
+from kaiwo.engine.diff import with_canonical_quantities
 from kaiwo.plugin.facts import Allocation
 from kaiwo.plugin.namespace_defaults import SecretVariable
 from kaiwo.plugin.queues import QueueAssignment
@@ -42,10 +44,10 @@ _MOUNT_PATH = "_mount_path"
 """What the name of a volume is followed by where its mount path stands among the resolved values."""
 
 _RESOLVED_DEFAULTS = {
-    **{item.name: item.default for item in fields(Resolved) if item.name not in ("mount_paths", "taken")},
+    **{item.name: item.default for item in fields_of(Resolved) if item.name not in ("mount_paths", "taken")},
     "template_version": _FIRST_TEMPLATE_VERSION,
 }
-_ALLOCATION_DEFAULTS = {item.name: item.default for item in fields(Allocation)}
+_ALLOCATION_DEFAULTS = {item.name: item.default for item in fields_of(Allocation)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,8 @@ class AppliedRecord:
         content: hash of what was set on the child and may be restored, see :func:`content`.
         warnings: what of the fields was not used when the child was rendered.
         contributors: names of the contributions that added to its pods.
+        meanings: the fields whose quantities were not written in canonical text, with the hash that they have
+            in it.
     """
 
     resolved: Resolved
@@ -73,6 +77,7 @@ class AppliedRecord:
     content: str = ""
     warnings: tuple[str, ...] = ()
     contributors: tuple[str, ...] = ()
+    meanings: Mapping[str, str] = field(default_factory=dict)
 
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
@@ -83,23 +88,45 @@ def digest(value: Any) -> str:
     return hashlib.blake2s(_encode(value), digest_size=4).hexdigest()
 
 
-def fingerprint(workload: Workload) -> dict[str, str]:
+def fingerprint(workload: Workload, *, by_meaning: bool = False) -> dict[str, str]:
     """The user's fields as hashes.
 
-    What means the same as its absence is absent, so that neither new defaults nor another spelling of the
-    same are changes.
+    What means the same as its absence is absent, so that new defaults are no changes.
+
+    Args:
+        workload: whose fields.
+        by_meaning: hash quantities in canonical text, so that ``1000m`` and ``1`` are the same.
     """
     spec = workload.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude_none=True)
     vendor = workload.spec.vendor
     spec["gpuVendor"] = None if vendor == DEFAULT_VENDOR else vendor
     spec["gpusPerReplica"] = workload.spec.gpus_per_replica or None
     hashes: dict[str, str] = {}
-    _hash_into(hashes, "", {**spec, **workload.blocks}, _DEPTH)
+    written = {**spec, **workload.blocks}
+    _hash_into(hashes, "", with_canonical_quantities(written) if by_meaning else written, _DEPTH)
     if labels := copied(workload.labels):
         hashes[LABELS] = digest(labels)
     if annotations := copied(workload.annotations):
         hashes[ANNOTATIONS] = digest(annotations)
     return hashes
+
+
+def changed_fields(record: AppliedRecord, workload: Workload) -> list[str]:
+    """The fields below ``spec`` that mean something else than those of the record, sorted."""
+    names = changed(record.fields, fingerprint(workload))
+    if not names:
+        return []
+    before = {**record.fields, **record.meanings}
+    others = changed(before, fingerprint(workload, by_meaning=True))
+    return [name for name in names if name in others]
+
+
+def changed(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
+    """The fields below ``spec`` that differ, sorted; the workload's own metadata are not among them."""
+    names = before.keys() | after.keys()
+    return sorted(
+        name for name in names if name not in (LABELS, ANNOTATIONS) and before.get(name) != after.get(name)
+    )
 
 
 def _hash_into(hashes: dict[str, str], path: str, value: Mapping[str, Any], depth: int) -> None:
@@ -126,6 +153,8 @@ def encode(record: AppliedRecord) -> str:
     resolved = {**record.resolved.taken, **paths, **_written(record.resolved, _RESOLVED_DEFAULTS)}
     resolved["allocation"] = _written(record.resolved.allocation, _ALLOCATION_DEFAULTS)
     content: Object = {"resolved": resolved, "fields": dict(record.fields)}
+    if record.meanings:
+        content["meanings"] = dict(record.meanings)
     if record.queue:
         content["queue"] = {
             "queue": record.queue.queue,
@@ -198,10 +227,13 @@ def with_record(
     labels = tuple(sorted(key for key in metadata["labels"] if key not in queue_keys))
     annotations = tuple(sorted(key for key in metadata.get("annotations", {}) if key != RESOLVED))
     paths = tuple(".".join(path) for path in patchable if value_at(child, path) is not None)
+    fields = fingerprint(workload)
+    by_meaning = fingerprint(workload, by_meaning=True)
     record = AppliedRecord(
         resolved=resolved,
         queue=queue,
-        fields=fingerprint(workload),
+        fields=fields,
+        meanings={name: value for name, value in by_meaning.items() if fields[name] != value},
         labels=labels,
         annotations=annotations,
         paths=paths,
@@ -249,6 +281,7 @@ class _ResolvedDocument(msgspec.Struct):
 class _Document(msgspec.Struct):
     resolved: dict[str, Any]
     fields: dict[str, str] = {}
+    meanings: dict[str, str] = {}
     queue: _QueueDocument | None = None
     labels: tuple[str, ...] = ()
     annotations: tuple[str, ...] = ()
@@ -296,6 +329,7 @@ def _decoded(text: str) -> AppliedRecord | None:
         resolved=Resolved(**resolved),
         queue=queue,
         fields=document.fields,
+        meanings=document.meanings,
         labels=document.labels,
         annotations=document.annotations,
         paths=document.paths,

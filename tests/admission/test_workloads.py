@@ -206,6 +206,9 @@ def test_what_the_operator_applies_to_a_running_job_passes(webhooks: Webhooks) -
     old = running(JOB)
     for spec in ({"duration": "1h"}, {"gpuVendor": "AMD"}, {"replicas": 1}, {"clusterQueue": "other"}):
         assert warnings(webhooks, changed(JOB, **spec), old) == [], spec
+    amounts = [{"limits": {"ephemeral-storage": amount}} for amount in ("1Gi", "1024Mi")]
+    small, same = (changed(JOB, resources=amount) for amount in amounts)
+    assert warnings(webhooks, same, running(small)) == []
     admitted = running(JOB, conditions=[{"type": "Admitted", "status": "True"}])
     assert refusal(webhooks, changed(JOB, clusterQueue="other"), admitted).startswith("spec.clusterQueue is ")
 

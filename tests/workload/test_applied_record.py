@@ -36,6 +36,7 @@ records = st.builds(
     lists,
     lists,
     texts,
+    meanings=maps,
 )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kaiwo.workload.applied_record import ANNOTATIONS, LABELS
 from kaiwo.workload.json_access import lenient_map, value_at
 from kaiwo.workload.labels import MANAGER
 
@@ -21,14 +20,6 @@ ALLOCATION_FIELDS = frozenset({"gpus", "gpusPerReplica", "replicas", "gpuVendor"
 
 _NEVER_AT_WILL = frozenset({"storage", "clusterQueue", "priorityClass"})
 """Fields that no backend can change on a live child by itself: volumes and the queue set the limits."""
-
-
-def changed(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
-    """The fields below ``spec`` that differ, sorted; the workload's own metadata are not among them."""
-    names = before.keys() | after.keys()
-    return sorted(
-        name for name in names if name not in (LABELS, ANNOTATIONS) and before.get(name) != after.get(name)
-    )
 
 
 def immutable(fields: Iterable[str], backend: Backend, allowed: Collection[str] = ()) -> list[str]:

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 from kaiwo.api.conditions import Condition
 from kaiwo.plugin.observation import Outcome
 from kaiwo.workload import plugin_calls
-from kaiwo.workload.applied_record import fingerprint
+from kaiwo.workload.applied_record import changed_fields
 from kaiwo.workload.json_access import lenient_map
 from kaiwo.workload.metadata import is_ours
 from kaiwo.workload.missing_queue import recorded_queue
 from kaiwo.workload.model import ChildRecord, Delete, Plan, PlannedEvent
-from kaiwo.workload.plans.diff import changed
 
 if TYPE_CHECKING:
     from kaiwo.api.workload import Workload
@@ -60,7 +59,7 @@ def replacing(case: PlanContext, record: AppliedRecord | None) -> Outcome | None
     live = case.facts.live or {}
     if record is None or plugin_calls.immutable_part(case.backend, live) is None:
         return None
-    fields = changed(record.fields, fingerprint(case.workload))
+    fields = changed_fields(record, case.workload)
     if not fields:
         return None
     names = ", ".join(f"spec.{name}" for name in fields)

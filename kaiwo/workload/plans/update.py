@@ -11,7 +11,7 @@ from kaiwo.engine.quantity import quantity
 from kaiwo.engine.resource import PERSISTENT_VOLUME_CLAIM
 from kaiwo.plugin.facts import Blocked
 from kaiwo.workload import missing_queue, plugin_calls
-from kaiwo.workload.applied_record import ANNOTATIONS, LABELS, content, fingerprint
+from kaiwo.workload.applied_record import ANNOTATIONS, LABELS, changed_fields, content, fingerprint
 from kaiwo.workload.defaults import queue_facts, renew, resolve
 from kaiwo.workload.errors import PluginError, SpecError
 from kaiwo.workload.json_access import lenient_map
@@ -19,7 +19,6 @@ from kaiwo.workload.model import Apply, Delete, Patch
 from kaiwo.workload.plans import create, replacement, secondary_resources
 from kaiwo.workload.plans.blocked import blocked_by_api
 from kaiwo.workload.plans.diff import (
-    changed,
     immutable,
     immutable_message,
     merge_patch,
@@ -101,15 +100,15 @@ def plan_update(case: PlanContext, record: AppliedRecord | None, admission: Admi
 def _child_update(case: PlanContext, record: AppliedRecord | None, admission: Admission | None) -> Update:
     """What is written to the child; found out quickly where nothing has changed."""
     allocation = record.resolved.allocation if record else None
-    fields = fingerprint(case.workload)
     if case.switched:
-        asked = [name for name in changed(record.fields, fields) if name == "ray"] if record else []
+        asked = [name for name in changed_fields(record, case.workload) if name == "ray"] if record else []
         text = immutable_message(asked or [case.switched], case.backend.child.kind)
         return Update(_applied(case.workload, "Immutable", text), allocation)
     changes: list[str] = []
     live: Object = case.facts.live or {}
     if record is not None:
-        changes = changed(record.fields, fields)
+        fields = fingerprint(case.workload)
+        changes = changed_fields(record, case.workload)
         # Where the whole object is applied, a change by another manager may be anywhere in it.
         edited = case.backend.write == "apply" or _is_edited(live, record)
         relabelled = any(record.fields.get(name) != fields.get(name) for name in (LABELS, ANNOTATIONS))

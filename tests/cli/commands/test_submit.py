@@ -84,6 +84,19 @@ def test_replace_deletes_and_creates_anew_once_confirmed(
     assert again.err == f"job/train unchanged in namespace {namespace}\n"
 
 
+def test_replace_keeps_what_is_only_written_otherwise(
+    here: Cli, control_plane: Sandbox, namespace: str
+) -> None:
+    """2000m CPU are 2, so nothing would change and nothing is deleted."""
+    write("resources: {limits: {cpu: 2}}")
+    here("submit", "-f", "job.yaml")
+    before = live(control_plane, namespace)["metadata"]["uid"]
+    write("resources: {limits: {cpu: 2000m}}")
+    other = here("submit", "-f", "job.yaml", "--replace")
+    assert other.err == f"job/train configured in namespace {namespace}\n"
+    assert live(control_plane, namespace)["metadata"]["uid"] == before
+
+
 def test_replace_reaches_what_cannot_change_in_place(
     here: Cli, control_plane: Sandbox, namespace: str
 ) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -50,6 +51,46 @@ def test_what_cannot_change_is_refused_and_nothing_is_touched(
     world.settle()
     assert world.condition("SpecApplied")["status"] == "True"
     assert world.writes == []
+
+
+def resources(cpu: Any, memory: str, disk: Any) -> dict[str, Any]:
+    """The same amounts in a field of the workload and in a template."""
+    container = {"name": "workload", "resources": {"requests": {"ephemeral-storage": disk}}}
+    template = {"spec": {"containers": [container]}}
+    return {
+        "resources": {"limits": {"cpu": cpu, "memory": memory}},
+        "job": {"spec": {"template": template}},
+    }
+
+
+def test_an_amount_that_is_written_otherwise_is_no_change(world: World) -> None:
+    """1000m CPU are 1, 1024Mi are 1Gi: nothing is written. Of a real change, only that field is named."""
+    world.edit(**resources(2, "1Gi", "2048Mi"))
+    world.settle()
+    world.writes.clear()
+    for other in (resources("2000m", "1024Mi", "2Gi"), resources("2", "1073741824", 2 * 1024**3)):
+        world.edit(**other)
+        world.settle()
+        assert world.condition("SpecApplied")["status"] == "True", other
+        assert world.writes == []
+    world.edit(**resources("3000m", "1024Mi", "2Gi"))
+    world.settle()
+    assert world.condition("SpecApplied")["message"].startswith("spec.resources.limits.cpu is immutable")
+
+
+def test_a_record_without_meanings_names_no_field_that_is_unchanged(world: World) -> None:
+    """Records of an earlier version have the hashes of amounts as they were written."""
+    world.edit(**resources("2000m", "1024Mi", "2Gi"))
+    world.settle()
+    assert world.facts.live is not None
+    metadata = world.facts.live["metadata"]
+    record = json.loads(metadata["annotations"]["kaiwo.silogen.ai/resolved"])
+    assert record.pop("meanings")
+    annotations = {**metadata["annotations"], "kaiwo.silogen.ai/resolved": json.dumps(record)}
+    world.live(metadata={**metadata, "annotations": annotations})
+    world.edit(image="other")
+    world.settle()
+    assert world.condition("SpecApplied")["message"].startswith("spec.image is immutable")
 
 
 def test_defaults_that_appear_change_nothing(world: World) -> None:
