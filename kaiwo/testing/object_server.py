@@ -55,10 +55,11 @@ class ObjectHandler(BaseHTTPRequestHandler):
             self.reply(403, b"<Error><Code>AccessDenied</Code></Error>")
         elif bucket != objects.bucket:
             self.reply(404, b"<Error><Code>NoSuchBucket</Code></Error>")
-        elif not key:
-            self._list(urllib.parse.parse_qs(place.query).get("prefix", [""])[0])
         elif objects.strikes(key, self):
             return
+        elif not key:
+            query = urllib.parse.parse_qs(place.query)
+            self._list(query.get("prefix", [""])[0], query.get("start-after", [""])[0])
         elif key not in objects.content:
             self.reply(404, b"<Error><Code>NoSuchKey</Code></Error>")
         else:
@@ -83,9 +84,13 @@ class ObjectHandler(BaseHTTPRequestHandler):
             return self.reply(206, body[start : end + 1], ETag=etag, **extra)
         return self.reply(200, body, ETag=etag, **extra)
 
-    def _list(self, prefix: str) -> None:
+    def _list(self, prefix: str, after: str) -> None:
         objects = self.server.objects
-        found = [(key, body) for key, body in sorted(objects.content.items()) if key.startswith(prefix)]
+        found = [
+            (key, body)
+            for key, body in sorted(objects.content.items())
+            if key.startswith(prefix) and key > after
+        ][: objects.first]
         if objects.azure:
             blobs = "".join(
                 f"<Blob><Name>{escape(key)}</Name><Properties><Last-Modified>{MODIFIED}</Last-Modified>"
@@ -120,7 +125,8 @@ class Objects:
     Attributes:
         bucket: its name.
         content: objects by key.
-        faults: by key, what may answer a request for an object; true when it did.
+        faults: by key, what may answer a request for an object; true when it did. The empty key stands for
+            lists.
         reached: faults that a request met.
         etags: by key, in place of the MD5 of the content.
         checksums: by key, headers with checksums that S3 gives to those who ask.
@@ -131,6 +137,7 @@ class Objects:
         allowed: whether a request with these headers may read.
         sent: bytes of answers.
         delay: seconds before each range.
+        first: objects in an answer to a list; what it leaves out is not mentioned.
         url: of the server.
         server: that answers.
     """
@@ -148,6 +155,7 @@ class Objects:
     allowed: Callable[[dict[str, str]], bool] = lambda _: True
     sent: int = 0
     delay: float = 0.0
+    first: int | None = None
     url: str = ""
     server: Any = None
 
