@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import signal
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
@@ -20,8 +19,7 @@ if TYPE_CHECKING:
     from kaiwo.cli.cluster_context import ClusterContext
     from kaiwo.cli.input_files.workload_file import WorkloadFile
     from kaiwo.cli.kit import Cluster
-    from kaiwo.engine.client import Client
-    from kaiwo.engine.resource import Object, Resource
+    from kaiwo.engine.resource import Object
     from kaiwo.plugin.registry import Plugins
     from kaiwo.workload.model import Plan, Registry
 
@@ -39,9 +37,10 @@ class PlannedWorkload:
         objects: the objects it would create, with their origins.
         downloads: what would be downloaded before the start, a line for each item.
         patches: changes to objects that exist.
-        rejections: why the API server rejects objects, one problem each.
+        rejections: why the API server rejects objects or their pods, one problem each, with its reason.
         reported: the status that the operator wrote last, empty for a new workload.
         missing: what its pods and volumes name and does not exist, a sentence each.
+        trial_warnings: what the API server leaves out of objects, and why it may refuse pods for now.
     """
 
     manifest: WorkloadFile
@@ -52,6 +51,7 @@ class PlannedWorkload:
     rejections: tuple[str, ...]
     reported: Object
     missing: tuple[str, ...] = ()
+    trial_warnings: tuple[str, ...] = ()
 
     @property
     def runs(self) -> bool:
@@ -71,7 +71,7 @@ class PlannedWorkload:
         """Why it would not run, with the reason in front; empty when it would."""
         if self.status.get("status") in BLOCKED_STATES:
             return f"{self.status.get('reason')}: {self.status.get('message')}"
-        return "; ".join(f"InvalidSpec: {rejection}" for rejection in self.rejections)
+        return "; ".join(self.rejections)
 
     @property
     def waits(self) -> str:
@@ -91,7 +91,7 @@ class PlannedWorkload:
         """Those that were not printed, with line and column, when the manifest was validated."""
         printed = tuple(self.manifest.warned)
         found = [warning for warning in self.plan.warnings if not warning.startswith(printed)]
-        return [*found, *self.missing]
+        return [*found, *self.missing, *self.trial_warnings]
 
     @property
     def status(self) -> Object:
@@ -242,6 +242,7 @@ def _plan(
     from kaiwo.cli.cluster_context import ExistingObjects, read_existing, read_namespace_defaults
     from kaiwo.cli.output.download_lines import downloads
     from kaiwo.cli.pod_references import missing_objects
+    from kaiwo.cli.server_trial import TrialResult, try_objects
     from kaiwo.workload.backend_selection import select_backend
     from kaiwo.workload.errors import PluginError
     from kaiwo.workload.model import Apply, Create, Patch
@@ -274,7 +275,7 @@ def _plan(
         for write in outcome.writes
         if isinstance(write, Patch)
     )
-    rejections = _trial_rejections(cluster, outcome) if cluster is not None and trial else ()
+    answer = try_objects(cluster, outcome) if cluster is not None and trial else TrialResult()
     missing = _missing_class(workload, found)
     if cluster is not None:
         missing += missing_objects(cluster, workload, stored.get("spec"))
@@ -285,9 +286,10 @@ def _plan(
         tuple(rendered),
         tuple(downloads(workload)) if outcome.writes and outcome.later else (),
         patches,
-        rejections,
+        answer.rejections,
         reported if isinstance(reported, dict) else {},
         missing,
+        answer.warnings,
     )
 
 
@@ -302,33 +304,6 @@ def _missing_class(workload: Workload, found: ClusterContext) -> tuple[str, ...]
         return ()
     hint = did_you_mean(name, classes) or f"known: {', '.join(sorted(classes)) or 'none'}"
     return (f'StorageClass "{name}" not found; its volumes wait for it: {hint} (kubectl get storageclasses)',)
-
-
-def _trial_rejections(cluster: Cluster, outcome: Plan) -> tuple[str, ...]:
-    """Why the API server would reject objects, found by a dry run.
-
-    The operator creates them. A user without that right gets a warning that nothing was checked.
-    """
-    from kaiwo.engine.errors import Forbidden, Invalid
-    from kaiwo.workload.model import Apply, Create
-
-    found = []
-    for write in (*outcome.writes, *outcome.later):
-        if isinstance(write, Create | Apply):
-            resource, obj = write.resource, write.obj
-            try:
-                cluster.run(functools.partial(_try, resource, obj))
-            except Invalid as error:
-                found.append(str(error))
-            except Forbidden as error:
-                kit.say(
-                    f"warning: {resource.kind} {obj['metadata']['name']} not checked by the cluster: {error}"
-                )
-    return tuple(found)
-
-
-async def _try(resource: Resource, obj: Object, client: Client) -> Object:
-    return await client.create(resource, obj, dry_run=True)
 
 
 def _as_stored(cluster: Cluster, manifest: WorkloadFile, plugins: Plugins) -> Object:
