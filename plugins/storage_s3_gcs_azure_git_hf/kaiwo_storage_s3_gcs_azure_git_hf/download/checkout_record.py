@@ -36,7 +36,7 @@ class CheckoutRecord:
         if (
             self._known is None
             or self._known.lfs != self._lfs
-            or not all(map(self._is_unmodified, self._known.files))
+            or not all(map(self._is_unmodified, self.files))
         ):
             return None
         return self._known.commit
@@ -44,7 +44,7 @@ class CheckoutRecord:
     @property
     def files(self) -> list[str]:
         """Paths of the files, relative to the folder."""
-        return list(self._known.files) if self._known else []
+        return [_name(text) for text in self._known.files] if self._known else []
 
     def finish(self, commit: str, files: list[str]) -> None:
         """Record the files that are there now, and remove unmodified files of an earlier commit."""
@@ -52,7 +52,7 @@ class CheckoutRecord:
         for name in self.files:
             if name not in kept and self._is_unmodified(name):
                 Path(self._target, name).unlink()
-        self._known = _FinishedCheckout(commit, {name: self._stat(name) for name in files}, self._lfs)
+        self._known = _FinishedCheckout(commit, {_text(name): self._stat(name) for name in files}, self._lfs)
         temporary = self._file.with_suffix(".new")
         temporary.write_bytes(msgspec.json.encode(self._known))
         temporary.replace(self._file)
@@ -63,5 +63,19 @@ class CheckoutRecord:
 
     def _is_unmodified(self, name: str) -> bool:
         with contextlib.suppress(OSError):
-            return self._known is not None and self._stat(name) == self._known.files[name]
+            return self._known is not None and self._stat(name) == self._known.files[_text(name)]
         return False
+
+
+def _text(name: str) -> str:
+    """A file name as JSON has it: one that is not UTF-8 as Latin-1 after a NUL, which no name contains."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return "\0" + os.fsencode(name).decode("latin-1")
+    return name
+
+
+def _name(text: str) -> str:
+    """The file name of such a text."""
+    return os.fsdecode(text[1:].encode("latin-1")) if text.startswith("\0") else text

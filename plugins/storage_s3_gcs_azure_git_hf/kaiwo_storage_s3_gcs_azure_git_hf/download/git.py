@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -37,15 +37,21 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class GitTask:
     """The download of one repository.
 
     Attributes:
         source: the repository and where it goes.
+        clone: of it, once its files are known.
+        current: whether all files are there already.
+        claimed: paths of the files that no other item may write, relative to the target.
     """
 
     source: GitSource
+    clone: git_clone.GitClone | None = None
+    current: bool = False
+    claimed: set[str] = field(default_factory=set)
 
     @property
     def where(self) -> str:
@@ -57,47 +63,65 @@ class GitTask:
         """Repository, ref and target."""
         return self.source.summary
 
+    def prepare(self) -> None:
+        """Find out which files the repository has, and claim them, before anything is downloaded.
+
+        Raises:
+            DownloadError: it cannot be read, or another item writes one of the files.
+        """
+        source = self.source
+        record = self._record()
+        work = source.session.scratch_folder(source.volume) / "work"
+        work.mkdir()
+        clone = git_clone.GitClone(source, work)
+        existing = record.commit
+        if existing and self._retry(partial(clone.is_current, existing)):
+            self.current = True
+            self._claim(record.files)
+            return
+        self._claim(self._retry(clone.list_files))
+        self.clone = clone
+
     def run(self, progress: DownloadProgress) -> None:
         """Fetch, check and move the tree into place; do nothing when it is there and current."""
+        if self.current:
+            return
+        if self.clone is None:
+            raise RuntimeError("prepare was not called")
+        source, clone = self.source, self.clone
+        commit = self._retry(clone.check_out)
+        lfs_url = clone.lfs_url() if source.item.lfs else None
+        shutil.rmtree(clone.work / ".git")
+        tree = clone.work / (source.item.part or "")
+        self._check_tree(tree, clone.work)
+        files = _list_files(tree)
+        root = tree if tree.is_dir() else tree.parent
+        size = sum((root / name).lstat().st_size for name in files)
+        source.session.budget.add(self.where, files=len(files), size=size)
+        if source.item.lfs:
+            git_lfs.fetch(source, tree, progress, lfs_url)
+        else:
+            git_lfs.warn_of_pointers(source, tree)
+        if not files:
+            raise NotAvailableError(
+                self.where,
+                f"{source.item.repository} has no files"
+                f"{f' in {source.item.part}' if source.item.part else ''}",
+                "check path and branch; submodules are not fetched",
+            )
+        self._claim(files)
+        _move(root, files, source)
+        self._record().finish(commit, files)
+
+    def _record(self) -> checkout_record.CheckoutRecord:
         source = self.source
-        repository = source.item.repository
-        record = checkout_record.CheckoutRecord(
+        return checkout_record.CheckoutRecord(
             source.volume.state_folder(),
             source.target,
-            repository,
+            source.item.repository,
             source.item.part,
             lfs=bool(source.item.lfs),
         )
-        with source.volume.scratch_folder() as folder:
-            work = Path(folder, "work")
-            work.mkdir()
-            clone = git_clone.GitClone(source, work)
-            existing = record.commit
-            if existing and self._retry(partial(clone.is_current, existing)):
-                self._claim(record.files)
-                return
-            commit = self._retry(clone.check_out)
-            lfs_url = clone.lfs_url() if source.item.lfs else None
-            shutil.rmtree(work / ".git")
-            tree = work / (source.item.part or "")
-            self._check_tree(tree, work)
-            files = _list_files(tree)
-            root = tree if tree.is_dir() else tree.parent
-            size = sum((root / name).lstat().st_size for name in files)
-            source.session.budget.add(self.where, files=len(files), size=size)
-            if source.item.lfs:
-                git_lfs.fetch(source, tree, progress, lfs_url)
-            else:
-                git_lfs.warn_of_pointers(source, tree)
-            if not files:
-                raise NotAvailableError(
-                    self.where,
-                    f"{repository} has no files{f' in {source.item.part}' if source.item.part else ''}",
-                    "check path and branch; submodules are not fetched",
-                )
-            self._claim(files)
-            _move(root, files, source)
-            record.finish(commit, files)
 
     def _retry(self, action: Callable[[], _T]) -> _T:
         """Run git, again while its failure is transient."""
@@ -111,9 +135,12 @@ class GitTask:
         return self.source.session.retry(translated)
 
     def _claim(self, files: Iterable[str]) -> None:
+        """Claim files; a branch may have got others since the last time."""
         source = self.source
         for name in files:
-            source.session.claim_file(self.where, source.volume, str(Path(source.target, name)))
+            if name not in self.claimed:
+                source.session.claim_file(self.where, source.volume, str(Path(source.target, name)))
+                self.claimed.add(name)
 
     def _check_tree(self, tree: Path, work: Path) -> None:
         item = self.source.item
@@ -193,4 +220,6 @@ def fetch(items: Sequence[dict[str, Any]], session: DownloadSession) -> None:
                 session.secret(where, reference)
         volume = session.volume("data")
         target = volume.resolve(where, item.target_path)
-        session.tasks.append(GitTask(GitSource(where, item, session, volume, target)))
+        task = GitTask(GitSource(where, item, session, volume, target))
+        session.tasks.append(task)
+        session.preparations.append(task.prepare)

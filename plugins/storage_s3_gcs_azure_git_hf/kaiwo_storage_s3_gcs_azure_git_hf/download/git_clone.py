@@ -19,7 +19,7 @@ from kaiwo_storage_s3_gcs_azure_git_hf.download import git_output, secret_files
 from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import ConfigError, IntegrityError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from kaiwo_storage_s3_gcs_azure_git_hf.download.git_source import GitSource
@@ -29,6 +29,9 @@ _STOP_POLL_SECONDS = 0.5
 
 _USER_WITHOUT_NAME = "x-access-token"
 """Hosts take any user name with a token; this is the one GitHub documents."""
+
+_SUBMODULE = "160000 "
+"""The mode of a submodule in a tree; its files are not fetched."""
 
 _ALL_REFS = ("+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*")
 _ASKPASS = """#!/bin/sh
@@ -50,7 +53,11 @@ class GitError(Exception):
 
 
 class GitClone:
-    """A clone in a scratch folder."""
+    """A clone in a scratch folder.
+
+    Attributes:
+        work: the folder of its tree.
+    """
 
     def __init__(self, source: GitSource, work: Path) -> None:
         """Prepare; nothing is fetched yet.
@@ -61,7 +68,7 @@ class GitClone:
         """
         self._source = source
         self._item = source.item
-        self._work = work
+        self.work = work
         askpass = work.parent / "askpass"
         askpass.write_text(_ASKPASS % _USER_WITHOUT_NAME, encoding="utf-8")
         askpass.chmod(stat.S_IRWXU)
@@ -83,6 +90,7 @@ class GitClone:
             "KAIWO_TOKEN_FILE": _mount_path(source.item.token),
             **_certificates(),
         }
+        self._fetched = False
 
     def is_current(self, commit: str) -> bool:
         """Whether the item still names a commit that was fetched before; an exact one needs no request."""
@@ -101,10 +109,30 @@ class GitClone:
         )
         return tip == commit
 
+    def list_files(self) -> list[str]:
+        """Fetch the commit, without the contents of files where the server can leave them out.
+
+        Returns:
+            The paths of the files and links that the item wants, relative to its path.
+
+        Raises:
+            GitError: git failed.
+        """
+        self._with_full_fetch(lambda: None)
+        part = self._item.part or ""
+        found = []
+        for entry in self._git("ls-tree", "-r", "-z", "--full-tree", self._wanted).split("\0"):
+            header, _, name = entry.partition("\t")
+            if not name or header.startswith(_SUBMODULE):
+                continue
+            if name == part:
+                found.append(name.rpartition("/")[2])
+            elif not part or name.startswith(f"{part}/"):
+                found.append(name[len(part) + 1 if part else 0 :])
+        return found
+
     def check_out(self) -> str:
         """Fetch and check out what the item names, and verify an exact commit.
-
-        A server that does not serve single objects by their hash is sent requests for whole packs.
 
         Returns:
             The full hash of the commit.
@@ -113,12 +141,40 @@ class GitClone:
             GitError: git failed.
             IntegrityError: the server gave another commit.
         """
+        self._with_full_fetch(self._check_out)
+        # In a detached checkout HEAD holds the commit itself.
+        head = (self.work / ".git" / "HEAD").read_text(encoding="ascii").strip()
+        commit = self._item.exact_commit
+        if commit and head != commit.lower():
+            raise IntegrityError(
+                self._source.where,
+                f"{self._item.repository}: expected commit {commit.lower()}, got {head}",
+                "check the commit",
+            )
+        return head
+
+    @property
+    def _wanted(self) -> str:
+        return (self._item.exact_commit or "").lower() or "FETCH_HEAD"
+
+    def _with_full_fetch(self, action: Callable[[], None]) -> None:
+        """Run an action in the repository, which is fetched anew after a failure.
+
+        A server that does not serve single objects by their hash is sent requests for whole packs.
+        """
         try:
-            return self._attempt(full=False)
+            if not self._fetched:
+                self._fetch(full=False)
+            action()
         except GitError as error:
+            self._fetched = False
             if not git_output.full_fetch_may_help(str(error)):
                 raise
-            return self._attempt(full=True)
+            self._fetch(full=True)
+            action()
+
+    def _check_out(self) -> None:
+        self._git("checkout", "--quiet", "--detach", self._wanted)
 
     def lfs_url(self) -> str | None:
         """The LFS server that the repository names in its .lfsconfig; None when it names none."""
@@ -127,12 +183,13 @@ class GitClone:
         except GitError:
             return None
 
-    def _attempt(self, *, full: bool) -> str:
-        for path in self._work.iterdir():
+    def _fetch(self, *, full: bool) -> None:
+        self._fetched = False
+        for path in self.work.iterdir():
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
         self._git("init", "--quiet", "--template=")
         if self._item.part:
-            patterns = self._work / ".git" / "info" / "sparse-checkout"
+            patterns = self.work / ".git" / "info" / "sparse-checkout"
             patterns.parent.mkdir(exist_ok=True)
             patterns.write_text(f"/{_escape_pattern(self._item.part)}\n", encoding="utf-8")
         flags = (
@@ -147,16 +204,7 @@ class GitClone:
             self._git("fetch", *flags, *wanted)
         else:
             self._fetch_branch(flags)
-        self._git("checkout", "--quiet", "--detach", commit or "FETCH_HEAD")
-        # In a detached checkout HEAD holds the commit itself.
-        head = (self._work / ".git" / "HEAD").read_text(encoding="ascii").strip()
-        if commit and head != commit:
-            raise IntegrityError(
-                self._source.where,
-                f"{self._item.repository}: expected commit {commit}, got {head}",
-                "check the commit",
-            )
-        return head
+        self._fetched = True
 
     def _fetch_branch(self, flags: Sequence[str]) -> None:
         branch = self._item.branch
@@ -194,7 +242,7 @@ class GitClone:
         try:
             process = subprocess.Popen(
                 ["git", *settings, *arguments],  # noqa: S607 - PATH is the image's, or the user's laptop's
-                cwd=self._work,
+                cwd=self.work,
                 env=self._environment,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -213,13 +261,13 @@ class GitClone:
                     if session.stop.is_set():
                         process.terminate()
                     try:
-                        session.budget.check_size(self._source.where, _size_of(self._work / ".git"))
+                        session.budget.check_size(self._source.where, _size_of(self.work / ".git"))
                     except ConfigError:
                         process.kill()
                         raise
         if process.returncode:
             raise GitError(err.decode(errors="replace"))
-        return out.decode(errors="replace")
+        return os.fsdecode(out)
 
 
 def _size_of(folder: Path) -> int:

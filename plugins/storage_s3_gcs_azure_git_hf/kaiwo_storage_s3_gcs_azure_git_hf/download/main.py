@@ -118,6 +118,7 @@ def _execute(session: DownloadSession, arguments: argparse.Namespace) -> dict[st
             stack.callback(journal.close)
         for volume in session.volumes:
             volume.remove_leftovers()
+        session.prepare()
         progress = DownloadProgress(arguments.progress or ("bar" if sys.stderr.isatty() else "lines"))
         transfer = Transfer(
             session.config.limits, journals, progress, session.to_download_error, session.stop
@@ -134,6 +135,7 @@ def _execute(session: DownloadSession, arguments: argparse.Namespace) -> dict[st
                 _sync_volumes(session)
         return {
             "files": len(files),
+            "repositories": len(session.tasks),
             "filesSkipped": len(finished),
             "bytes": progress.state()["bytesTotal"],
             "bytesTransferred": progress.done,
@@ -159,7 +161,9 @@ def _report(arguments: argparse.Namespace, summary: dict[str, Any], code: int, l
         _print_err(f"error: {line}")
     elif summary:
         moved = format_bytes(summary["bytesTransferred"])
-        _print_err(f"done: {summary['files']} files, {moved} transferred")
+        repositories = summary["repositories"]
+        more = f", {repositories} {'repository' if repositories == 1 else 'repositories'}"
+        _print_err(f"done: {summary['files']} files{more if repositories else ''}, {moved} transferred")
     path = Path(arguments.termination_log)
     if path.exists():
         with contextlib.suppress(OSError):

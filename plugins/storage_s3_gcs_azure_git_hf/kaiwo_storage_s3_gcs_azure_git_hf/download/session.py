@@ -6,9 +6,11 @@ import os
 import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 
@@ -24,7 +26,7 @@ from kaiwo_storage_s3_gcs_azure_git_hf.download.target_paths import STATE_FOLDER
 from kaiwo_storage_s3_gcs_azure_git_hf.download.transfer_types import ObjectFile, ObjectStore, TransferTask
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from kaiwo.plugin.kit.downloads import DownloadConfig
     from kaiwo_storage_s3_gcs_azure_git_hf.download.budget import DownloadBudget
@@ -60,6 +62,7 @@ class DownloadSession:
         budget: the limits on size and number of files.
         http_client: the HTTP client of the program.
         tasks: transfers that are not made of object files.
+        preparations: what tasks do before anything is downloaded.
         warnings: one line each, shown at the end.
         stop: set after a failure; nothing new is started.
     """
@@ -72,12 +75,14 @@ class DownloadSession:
         self.budget = budget
         self.http_client = HttpClient(proxy, config.limits.stall_seconds)
         self.tasks: list[TransferTask] = []
+        self.preparations: list[Callable[[], None]] = []
         self.warnings: list[str] = []
         self._roots = roots
         self._volumes: dict[str, TargetVolume] = {}
         self._targets = TargetClaims()
         self._lookups: list[Callable[[], list[ObjectFile]]] = []
         self.stop = threading.Event()
+        self._temporary = ExitStack()
         self._locks: dict[str, threading.Lock] = {}
         self._locks_guard = threading.Lock()
 
@@ -110,8 +115,13 @@ class DownloadSession:
         return HeaderReader(self.http_client, head_request)
 
     def close(self) -> None:
-        """Close all connections of the HTTP client."""
+        """Close all connections of the HTTP client, and remove the temporary folders."""
         self.http_client.close()
+        self._temporary.close()
+
+    def scratch_folder(self, volume: TargetVolume) -> Path:
+        """A temporary folder on a volume, until the session is closed."""
+        return Path(self._temporary.enter_context(volume.scratch_folder()))
 
     def client(self, where: str, url: str) -> dict[str, Any]:
         """The client options to reach `url` through the egress proxy; http only when the URL says so.
@@ -263,10 +273,22 @@ class DownloadSession:
         Raises:
             DownloadError: something does not exist, or two items write one file.
         """
+        return _assign_partial_paths([file for files in self._parallel(self._lookups) for file in files])
+
+    def prepare(self) -> None:
+        """Run the preparations of the tasks.
+
+        Raises:
+            DownloadError: something does not exist, or two items write one file.
+        """
+        self._parallel(self.preparations)
+
+    def _parallel(self, actions: Sequence[Callable[[], _T]]) -> list[_T]:
+        """What all actions return; the first failure ends the others."""
         with ThreadPoolExecutor(_PARALLEL_LOOKUPS, "lookup") as pool:
-            pending = [pool.submit(lookup) for lookup in self._lookups]
+            pending = [pool.submit(action) for action in actions]
             try:
-                return _assign_partial_paths([file for future in pending for file in future.result()])
+                return [future.result() for future in pending]
             except BaseException:
                 self.stop.set()
                 pool.shutdown(wait=False, cancel_futures=True)

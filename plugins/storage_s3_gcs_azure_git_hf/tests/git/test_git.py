@@ -6,9 +6,12 @@ import os
 import shutil
 import subprocess
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+from kaiwo.testing.git_server import git
 
 
 def test_a_repository_is_its_newest_tree(download: Any, host: Any) -> None:
@@ -104,13 +107,55 @@ def test_an_unchanged_repository_is_not_fetched_again(download: Any, host: Any) 
     assert download.files()["code/src/a.py"] == b"one\n"
 
 
-def test_files_that_another_item_writes_are_refused_before_any_has_its_name(download: Any, host: Any) -> None:
-    """Exit 2, both are named, and the tree is not half there."""
+def test_files_that_another_item_writes_are_refused_before_any_is_fetched(download: Any, host: Any) -> None:
+    """Exit 2, both are named, and of half a megabyte nothing was sent."""
     items = host.item()["git"] * 2
-    outcome = download({"git": items})
-    assert outcome.code == 2, outcome.err
-    assert "git[0]" in outcome.line
-    assert "git[1]" in outcome.line
+    download.assert_failed(download({"git": items}), 2, "git[0]", "git[1]")
+    assert host.sent < 100_000
+    assert not list(download.volume.glob(".kaiwo-download/git-*"))
+
+
+@pytest.mark.parametrize("path", [None, "src", "src/a.py"])
+def test_a_file_that_an_object_store_writes_too_is_refused_before_any_is_fetched(
+    download: Any, host: Any, objects: Any, path: str | None
+) -> None:
+    """Exit 2, no object is read, and nothing is left."""
+    objects.content = {"a": b"x" * 100_000}
+    target = "code/src/a.py" if path is None else "code/a.py"
+    s3 = download.s3(objects.url, files=[{"path": "a", "targetPath": target}])
+    outcome = download(s3 | host.item(path=path))
+    download.assert_failed(outcome, 2, "git[0]", target, "s3[0].buckets[0].files[0]")
+    assert objects.sent == 0
+
+
+def test_file_names_that_are_not_utf_8(download: Any, host: Any, repositories: Path) -> None:
+    """They are downloaded as they are, and a rerun finds them."""
+    work = repositories / "latin"
+    work.mkdir()
+    git(work, "init", "-q")
+    names = [b"caf\xe9", "café".encode(), b"plain"]
+    for name in names:
+        Path(os.fsdecode(os.fsencode(work) + b"/" + name)).write_bytes(b"x")
+    git(work, "add", ".")
+    git(work, "commit", "-qm", "one")
+    items = host.item(repository=f"{host.url}/latin/.git")
+    for _ in range(2):
+        host.paths.clear()
+        outcome = download(items)
+        assert outcome.code == 0, outcome.err
+        assert outcome.line.startswith("done: 0 files, 1 repository, ")
+        assert {os.fsencode(name) for name in download.files()} == {b"code/" + name for name in names}
+    assert [path.partition("?")[0] for path in host.paths].count("/latin/.git/git-upload-pack") <= 1
+
+
+def test_a_repository_and_objects_share_a_folder(download: Any, host: Any, objects: Any) -> None:
+    """Different files of one folder are no conflict, and a second run finds all of them."""
+    objects.content = {"a": b"x"}
+    items = download.s3(objects.url, files=[{"path": "a", "targetPath": "code/b"}]) | host.item(path="src")
+    for _ in range(2):
+        outcome = download(items)
+        assert outcome.code == 0, outcome.err
+        assert download.files().keys() == {"code/b", "code/a.py", "code/here"}
 
 
 def test_a_failure_that_passes_is_tried_again(download: Any, host: Any) -> None:
