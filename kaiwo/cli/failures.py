@@ -13,6 +13,8 @@ from kaiwo.cli.terminal import clean
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from kaiwo.engine.errors import ApiError
+
 OK = 0
 FAILED = 1
 USAGE = 2
@@ -123,7 +125,7 @@ def translated(error: Exception) -> Failure | None:
                 "kubectl auth whoami; ask an administrator for the right",
             )
         case errors.NotFound():
-            return Failure(str(error), "kaiwo list -A", code=NOT_FOUND)
+            return _not_found(error)
         case errors.ApiError():
             return Failure(f"request rejected by the API server: {error}")
         case TimeoutError():
@@ -135,6 +137,13 @@ def translated(error: Exception) -> Failure | None:
                 "check the permissions (ls -l) and the free space (df -h)",
             )
     return None
+
+
+def _not_found(error: ApiError) -> Failure:
+    if error.details.get("kind") == "namespaces":
+        text = f'namespace "{error.details.get("name")}" not found'
+        return Failure(text, "kubectl get namespaces", code=NOT_FOUND)
+    return Failure(str(error), "kaiwo list -A", code=NOT_FOUND)
 
 
 def plain(error: Exception) -> str:

@@ -308,14 +308,15 @@ def _missing_class(workload: Workload, found: ClusterContext) -> tuple[str, ...]
 
 def _as_stored(cluster: Cluster, manifest: WorkloadFile, plugins: Plugins) -> Object:
     """The workload as the API server would store it, with its defaults and, if it exists, its identity."""
-    from kaiwo.cli.api_rejections import denied_by_policy, rejections
+    from kaiwo.cli.api_rejections import denied_by_policy, exit_code, rejections
     from kaiwo.engine import errors
 
     resource = BY_KIND[manifest.kind]
     try:
         return cluster.apply(resource, manifest.obj, dry_run=True)
     except errors.ApiError as error:
-        unchecked = isinstance(error, errors.NotFound | errors.Forbidden)
+        no_namespace = isinstance(error, errors.NotFound) and error.details.get("kind") == "namespaces"
+        unchecked = isinstance(error, errors.NotFound | errors.Forbidden) and not no_namespace
         if unchecked and not denied_by_policy(error):
             missing = isinstance(error, errors.NotFound) and not error.details.get("name")
             why = not_installed(resource).message if missing else error
@@ -323,7 +324,8 @@ def _as_stored(cluster: Cluster, manifest: WorkloadFile, plugins: Plugins) -> Ob
             return manifest.obj
         from kaiwo.cli.input_files.problems import InvalidInput
 
-        raise InvalidInput(rejections(manifest, error, plugins), "nothing was planned") from error
+        found = rejections(manifest, error, plugins)
+        raise InvalidInput(found, "nothing was planned", code=exit_code(error)) from error
 
 
 def object_key(obj: Object) -> tuple[str, str, str]:

@@ -112,12 +112,21 @@ def test_a_dry_run_is_checked_by_the_server_and_changes_nothing(
     assert control_plane.api.get(KAIWO_JOB.path(namespace))["items"] == []
 
 
-def test_a_missing_namespace_is_reported_with_the_way_to_make_it(here: Cli) -> None:
+@pytest.mark.parametrize("command", ["submit", "plan"])
+def test_a_missing_namespace_is_reported_with_the_way_to_make_it(here: Cli, command: str) -> None:
     """Not with the API server's 404 alone."""
-    result = here("submit", "-f", write(), "-n", "there-is-no-such-namespace")
+    result = here(command, "-f", write(), "-n", "there-is-no-such-namespace")
     assert result.code == 3
     assert 'namespace "there-is-no-such-namespace" not found' in result.err
     assert "kubectl create namespace there-is-no-such-namespace" in result.err
+
+
+@pytest.mark.parametrize("command", [("report",), ("run", "--no-sync", "--", "true")])
+def test_a_missing_namespace_is_exit_3_of_every_command(here: Cli, command: tuple[str, ...]) -> None:
+    """A report of a misspelt namespace is not an empty one."""
+    result = here("-n", "there-is-none", *command)
+    assert result.code == 3
+    assert 'error: namespace "there-is-none" not found\nhint: kubectl get namespaces\n' in result.err
 
 
 def test_a_finished_job_that_is_sent_again_says_that_it_never_runs_again(

@@ -41,7 +41,9 @@ def test_a_limit_range_that_refuses_the_pods_is_reported(
     put(control_plane, namespace, "limitranges", "small", {"limits": limits})
     result = here("plan", write(), "-o", "name")
     assert result.code == 1
-    assert "job/train: would not run: FailedCreate: the cluster would refuse pods of Job train: " in result.err
+    assert (
+        "job/train: would not run: FailedCreate: the cluster would refuse pods of Job train: " in result.err
+    )
     assert "maximum cpu usage per Container is 1, but limit is 4" in result.err
 
 

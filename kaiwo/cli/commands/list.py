@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import click
 
 from kaiwo.api.status_words import TERMINAL
-from kaiwo.cli import kit, options
+from kaiwo.cli import kit, namespaces, options
 from kaiwo.cli.failures import NOT_FOUND, USAGE, Failure
 from kaiwo.cli.kit import Column
 from kaiwo.cli.output import watching, workload_times
@@ -125,7 +124,7 @@ def list_command(
         with kit.progress("listing workloads"):
             first = read()
         if not first:
-            check_namespace(cluster)
+            namespaces.check_namespace(cluster)
             check_queue(cluster, queue)
         if not kit.settings().watch:
             write(first)
@@ -142,26 +141,6 @@ def _nothing(cluster: Cluster, *, filtered: bool) -> str:
     if filtered:
         return f"no workloads match these filters in {where}; leave one out{elsewhere}"
     return f"no workloads in {where}; send one with kaiwo submit FILE{elsewhere}"
-
-
-def check_namespace(cluster: Cluster) -> None:
-    """Tell an empty namespace from one that does not exist.
-
-    Raises:
-        Failure: there is no such namespace. Without the right to read namespaces nothing is checked.
-    """
-    from kaiwo.engine.errors import Forbidden, NotFound
-    from kaiwo.engine.resource import NAMESPACE
-
-    if cluster.everywhere:
-        return
-    with suppress(Forbidden):
-        try:
-            cluster.get(NAMESPACE, None, cluster.namespace)
-        except NotFound:
-            raise Failure(
-                f'namespace "{cluster.namespace}" not found', "kubectl get namespaces", code=NOT_FOUND
-            ) from None
 
 
 def check_queue(cluster: Cluster, queue: str | None) -> None:

@@ -54,6 +54,7 @@ def report(
     collects the metrics of the GPUs (AMD: gpu_gfx_activity, NVIDIA: DCGM_FI_DEV_GPU_UTIL). The sources of the
     figures, and what they cannot show, are written to standard error and are part of the JSON.
     """
+    from kaiwo.cli.namespaces import check_namespace
     from kaiwo.client.report import gpu_report
 
     options.use_configured_namespace(user_config.load(config))
@@ -65,6 +66,8 @@ def report(
         found = cluster.run(
             lambda api: gpu_report(api, plugins, cluster.scope, since=window, by=by, prometheus=prometheus)
         )
+        if not found.items:
+            check_namespace(cluster)
     write(found, "csv" if as_csv else form or kit.settings().output or "table")
 
 
