@@ -101,6 +101,7 @@ def check(request: RunRequest) -> None:
         raise InvalidArgument("no command", "write it after --, for example: kaiwo run -- python train.py")
     if isinstance(request.command, str):
         raise InvalidArgument("command: expected a list of texts", f"write [{request.command!r}]")
+    _check_types(request)
     if request.gpus < 0 or request.replicas < 1:
         raise InvalidArgument("gpus must not be negative, and replicas must be at least 1")
     if request.service and request.ray:
@@ -119,6 +120,22 @@ def check(request: RunRequest) -> None:
         )
     if request.port and not request.service:
         raise InvalidArgument("port: a job has no port", "add --service, or leave --port out")
+
+
+def _check_types(request: RunRequest) -> None:
+    """Name a value of a notebook or a script that is of another type than its annotation."""
+    for part in request.command:
+        if not isinstance(part, str):
+            raise InvalidArgument(
+                f"command: expected texts, got {part!r}", 'write run("python", "train.py"), or run(*LIST)'
+            )
+    for name, value in request.env.items():
+        if not isinstance(value, str):
+            raise InvalidArgument(f"env {name}: expected a text, got {value!r}", f'write "{value}"')
+    for name in ("gpus", "replicas"):
+        value = getattr(request, name)
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise InvalidArgument(f"{name}: expected a whole number, got {value!r}", f"for example {name}=8")
 
 
 def entrypoint(request: RunRequest, folder: str = "") -> str:

@@ -206,6 +206,10 @@ def test_git_hub_storage_and_secrets_become_fields() -> None:
     ("options", "message"),
     [
         ({"command": ()}, "no command"),
+        ({"command": (["python", "a.py"],)}, r"command: expected texts, got \['python', 'a.py'\]"),
+        ({"env": {"LR": 0.1}}, "env LR: expected a text, got 0.1"),
+        ({"gpus": "two"}, "gpus: expected a whole number, got 'two'"),
+        ({"gpus": 1.5}, "gpus: expected a whole number, got 1.5"),
         ({"gpus": 3, "replicas": 2, "ray": True}, "3 GPUs cannot be split evenly over 2 replicas"),
         ({"replicas": 2}, "a plain job is one pod"),
         ({"ray": True, "service": True}, "a service on Ray"),
