@@ -131,9 +131,9 @@ WAITS: Final[Meanings] = {
     "Creating": Meaning("PENDING", "The object that runs the workload is being created."),
     "ChangedBack": Meaning(
         "ERROR",
-        "Somebody deletes its object after each creation, so it is created ever more rarely, up to ten minutes "
-        "apart. Find out who does that, for example in the audit log of the cluster. In the condition "
-        "SpecApplied: somebody changes the running object back after each write.",
+        "Somebody deletes its object after each creation, so it is created ever more rarely, up to ten "
+        "minutes apart. Find out who does that, for example in the audit log of the cluster. In the "
+        "condition SpecApplied: somebody changes the running object back after each write.",
     ),
     "WriteRefused": Meaning(
         "PENDING",

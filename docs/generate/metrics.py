@@ -15,6 +15,7 @@ from kaiwo_kueue.capacity_gauges import CapacityGauges
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+
 def of_plugins() -> Iterator[tuple[str, str]]:
     """Names and help texts of the metrics of first-party plugins."""
     registry = CollectorRegistry()

@@ -64,7 +64,7 @@ async def submit(
     after = await _server_side_apply(api, manifest, dry_run=dry_run)
     if before is None:
         return after, "created"
-    if ended and dry_run and _spec(before or {}) != _spec(after):
+    if ended and dry_run and _spec(before) != _spec(after):
         raise WorkloadExists(
             f"{label(manifest)} has ended ({workload_fields.word(before)}); a change does not run it again",
             "use another name, or --replace to delete it and create it anew",
