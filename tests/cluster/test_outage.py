@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kaiwo.api.crds import KAIWO_JOB
 from kaiwo.engine.errors import EngineError
 
 if TYPE_CHECKING:
@@ -87,3 +88,27 @@ async def test_missed_watch_events_are_recovered(
     for number in range(5):
         await lab.reaches(f"lossy-{number}", "COMPLETE")
     assert len(await lab.jobs()) == 5
+
+
+async def test_nothing_is_written_for_a_workload_whose_deletion_was_not_seen(
+    operator: Start, lab: Any, proxy: FaultProxy, tmp_path: Path
+) -> None:
+    """The operator asks for it, more and more rarely, and makes nothing that would be deleted at once."""
+    await operator(kubeconfig=proxy.write_kubeconfig(tmp_path / "kubeconfig"))
+    await lab.submit("unseen", pods={"kaiwo-sandbox/forever": "true"})
+    await lab.reaches("unseen", "RUNNING")
+    fault = proxy.drop_event("DELETED", path="/kaiwojobs")
+    await lab.client.delete(KAIWO_JOB, lab.namespace, "unseen", propagation="Background")
+    await fault.wait(30)
+    path = f"/namespaces/{lab.namespace}/kaiwojobs/unseen"
+    async with asyncio.timeout(60):
+        while not any(each.method == "GET" and each.path.endswith(path) for each in proxy.records):
+            await asyncio.sleep(0.2)
+    before = len(proxy.records)
+    await asyncio.sleep(8)
+    asked = [each for each in proxy.records[before:] if each.path.endswith(path)]
+    assert {each.method for each in asked} == {"GET"}
+    assert len(asked) <= 4
+    inside = f"/namespaces/{lab.namespace}/"
+    written = [each.path for each in proxy.writes(since=before) if inside in each.path]
+    assert [each for each in written if "/events" not in each] == []

@@ -18,7 +18,7 @@ from kaiwo.api.crds import WORKLOADS
 from kaiwo.api.status_words import TERMINAL
 from kaiwo.api.workload import Workload
 from kaiwo.engine.controller import Controller
-from kaiwo.engine.errors import Conflict, EngineError
+from kaiwo.engine.errors import Conflict, EngineError, NotFound
 from kaiwo.engine.resource import POD
 from kaiwo.engine.workqueue import Key
 from kaiwo.host.workload import warning_events
@@ -191,8 +191,8 @@ class WorkloadReconciler:
         state, clock = self._states.of(key, entry.uid), self._clock()
         if state.ended_version == entry.resource_version:
             return None
-        if pause := state.outdated_for(entry.resource_version, clock):
-            return pause
+        if entry.resource_version == state.outdated_version:
+            return state.outdated_for(clock) or await self._read_again(entry, state)
         if state.write_cause is not None and state.write_cause not in self._manager.client.failing_writes:
             state.end_cause()
         before = self._reader.fingerprint(entry, self._kinds, self._downloads.progress(key))
@@ -206,6 +206,18 @@ class WorkloadReconciler:
                 return state.record_conflict()
         self._downloads.resume(key)
         return None if state.due is None else state.due - clock
+
+    async def _read_again(self, entry: CachedObject, state: ReconcileState) -> float | None:
+        """Read a workload whose latest change the watch has not brought; seconds until to do so again.
+
+        Each plan from the old version could write. Objects of a workload that is gone are deleted at once.
+        """
+        try:
+            live = await self._manager.client.get(self._resource, entry.namespace, entry.name)
+        except NotFound:
+            return state.record_outdated(entry.resource_version, self._clock())
+        self._manager.cache.assume(self._resource, live)
+        return None
 
     async def _reconcile(
         self, key: Key, entry: CachedObject, state: ReconcileState, before: Fingerprint

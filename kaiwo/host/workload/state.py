@@ -45,7 +45,7 @@ class ReconcileState:
         read_events_at: monotonic time from which the events about it may be read again.
         conflicts: plans in a row that conflicted with what others wrote.
         outdated_version: resourceVersion of the workload that the API server no longer has; empty for none.
-        outdated_until: monotonic time until which nothing is planned from that version.
+        outdated_until: monotonic time at which to ask for a later version. Nothing is planned from that one.
     """
 
     seen: Fingerprint | None = None
@@ -75,7 +75,7 @@ class ReconcileState:
         return pause(*_STALE_RETRY, self.conflicts)
 
     def record_outdated(self, version: str, clock: float) -> float:
-        """Record that the API server no longer has a version of the workload; seconds until to plan again.
+        """Record that the API server no longer has a version of the workload; seconds until to ask again.
 
         Of a workload that is gone the operator may not know it yet. Each plan would create its objects, each
         of which is deleted at once for want of an owner, and the deletion would lead to the next plan.
@@ -84,9 +84,9 @@ class ReconcileState:
         self.outdated_version, self.outdated_until = version, clock + seconds
         return seconds
 
-    def outdated_for(self, version: str, clock: float) -> float:
-        """Seconds in which nothing is planned from a version of the workload; 0 when it may be the latest."""
-        return max(0.0, self.outdated_until - clock) if version == self.outdated_version else 0.0
+    def outdated_for(self, clock: float) -> float:
+        """Seconds until to ask for a version of the workload that is not outdated."""
+        return max(0.0, self.outdated_until - clock)
 
     def record_rejection(
         self,

@@ -68,15 +68,14 @@ def test_nothing_new_needs_no_new_plan_until_something_is_due() -> None:
     assert not state.is_current(ONE, 5.0)
 
 
-def test_nothing_is_planned_from_a_version_that_the_api_server_no_longer_has() -> None:
-    """Until the next version comes, or a while has passed; longer each time."""
+def test_a_version_that_the_api_server_no_longer_has_is_asked_for_ever_more_rarely() -> None:
+    """Until the watch brings the next one; nothing is planned meanwhile."""
     state = ReconcileState()
-    assert state.outdated_for("1", 0.0) == 0.0
     first = state.record_outdated("1", 100.0)
+    assert state.outdated_version == "1"
     assert 1.0 <= first <= 2.0
-    assert state.outdated_for("1", 100.0) == pytest.approx(first)
-    assert state.outdated_for("2", 100.0) == 0.0
-    assert state.outdated_for("1", 100.1 + first) == 0.0
+    assert state.outdated_for(100.0) == pytest.approx(first)
+    assert state.outdated_for(100.1 + first) == 0.0
     assert state.record_outdated("1", 200.0) > 1.9
 
 
