@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from typing import TYPE_CHECKING
 
 from kaiwo.plugin.kit.api_errors import Conflict, EngineError, NotFound
@@ -22,6 +23,7 @@ from kaiwo_node_pools.node_patch import node_patch, pending_patch, pool_left
 from kaiwo_node_pools.pool_limit import LOWEST, READ_AGAIN, PoolLimit
 from kaiwo_node_pools.pool_merge import merged_names
 from kaiwo_node_pools.pools import node_pools, pool_node, pool_of, with_kept_pool
+from kaiwo_node_pools.repeated_writes import MANY, RepeatedWrites
 from kaiwo_node_pools.settings import NodePoolsSettings
 
 if TYPE_CHECKING:
@@ -72,6 +74,7 @@ class NodeController:
         self._host = host
         self._nodes: dict[str, PoolNode] = {}
         self._limit = PoolLimit(host.manager.client)
+        self._repeated = RepeatedWrites()
         self._logged: set[tuple[str, str]] = set()
         self._waiting: set[str] = set()  # nodes whose new label waits for pods
         pods = Watch(POD, self._keys_of_pod, _POD_PROJECTION, host.namespaces, label_selector=RUN_ID)
@@ -122,6 +125,9 @@ class NodeController:
             if entry is None:
                 return None
             retry: float | None = None
+            pause = self._repeated.pause(node.name, patch, time.monotonic())
+            if pause > 0:
+                return pause
             try:
                 old = pool_left(node, patch)
                 if old and await self._is_selected(node.name, old):
@@ -140,7 +146,16 @@ class NodeController:
                 _log.warning("node %s: cannot write its labels: %s", node.name, error)
                 return _RETRY
             self._host.manager.cache.assume(NODE, live)
-            _log.info("node %s: wrote %s", node.name, _summary(patch))
+            summary = _summary(patch)
+            count = self._repeated.record(node.name, patch, time.monotonic())
+            if count == MANY:
+                _log.warning(
+                    "node %s: somebody takes back what Kaiwo writes (%s); it is written ever more rarely "
+                    "from now on. Find who else writes it: kubectl get node %s -o yaml --show-managed-fields",
+                    node.name, summary, node.name,
+                )  # fmt: skip
+            else:
+                _log.info("node %s: wrote %s", node.name, summary)
             return retry
 
     async def _is_selected(self, node: str, pool: str) -> bool:
@@ -170,6 +185,7 @@ class NodeController:
         after = self._read(event.new) if event.new is not None else None
         if after is None:
             self._nodes.pop(name, None)
+            self._repeated.forget(name)
         else:
             self._nodes[name] = after
         if before != after:
