@@ -119,6 +119,26 @@ def test_why_a_workload_cannot_be_queued(
         assert word in answer.message
 
 
+def test_a_queue_that_cannot_be_prepared_says_why() -> None:
+    """Its LocalQueue or the label of its namespace; the KaiwoQueueConfig has the API server's words."""
+    failed = {
+        "type": "LocalQueuesSynced",
+        "status": "False",
+        "message": "LocalQueue kaiwo: denied by\npolicy p",
+    }
+    spec = {"clusterQueues": [{"name": "kaiwo"}]}
+    for condition, words in (
+        (failed, "KaiwoQueueConfig kaiwo says: LocalQueue kaiwo: denied by policy p"),
+        ({**failed, "status": "True"}, "the workload starts by itself then"),
+    ):
+        config = named("kaiwo", spec=spec, status={"conditions": [condition]})
+        for preparing in ({kinds.LOCAL_QUEUE: ()}, {NAMESPACE: ({"metadata": {"name": "default"}},)}):
+            answer = ask(facts(objects={kinds.QUEUE_CONFIG: (config,), **preparing}))
+            assert isinstance(answer, Blocked)
+            assert answer.reason == "QueuePreparing"
+            assert answer.message.endswith(words)
+
+
 @pytest.mark.parametrize(
     ("listed", "words"),
     [
