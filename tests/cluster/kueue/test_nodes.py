@@ -260,7 +260,7 @@ async def test_a_taint_that_somebody_takes_back_is_not_written_without_end(
 
     await admin.set(nodes={"addTaintsToGpuNodes": True})
     process = await operator()
-    for _ in range(3):
+    for _ in range(11):
         await admin.sees(NODE, "amd-1", tainted)
         await client.merge_patch(NODE, None, "amd-1", {"spec": {"taints": None}})
     process.wait_log("node amd-1: somebody takes back what Kaiwo writes")
