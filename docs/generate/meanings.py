@@ -161,7 +161,11 @@ WAITS: Final[Meanings] = {
         "outside quota.",
     ),
     "QueueUnavailable": Meaning("PENDING", "Kueue is not installed. Starts when it is."),
-    "QueuePreparing": Meaning("PENDING", "The namespace's LocalQueue or its label is being created."),
+    "QueuePreparing": Meaning(
+        "PENDING",
+        "The namespace's LocalQueue or its label is being created. Where the API server refuses that, the "
+        "message has its words.",
+    ),
     "PreviousRunDeleting": Meaning(
         "PENDING",
         "Objects of a deleted workload of the same name are still being deleted. Starts afterwards.",

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from kaiwo.api.plugin_fields import WorkloadKind
 
 _IMAGE = re.compile(IMAGE)
+_NODE_STATES = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
+"""Domains of taints that the controllers of Kubernetes and of a cloud add and remove."""
 
 Found = tuple[list[Problem], list[Problem]]
 """Problems and warnings."""
@@ -70,6 +72,7 @@ def check_config(obj: Mapping[str, Any], settings: Collection[str]) -> Found:
     problems.extend(
         _positive((_mapping(spec.get("ray")) or {}).get("headPodMemory"), "spec.ray.headPodMemory")
     )
+    problems.extend(_taint(_mapping(spec.get("nodes")) or {}))
     warnings.extend(
         Problem(
             f"spec.plugins.{plugin}",
@@ -80,6 +83,17 @@ def check_config(obj: Mapping[str, Any], settings: Collection[str]) -> Found:
         if plugin not in settings
     )
     return problems, warnings
+
+
+def _taint(nodes: Mapping[str, Any]) -> Iterator[Problem]:
+    """A key of which Kubernetes takes the taint off again at once, and so for ever, or ends pods by it."""
+    key = nodes.get("defaultGpuTaintKey")
+    if nodes.get("addTaintsToGpuNodes") is True and isinstance(key, str) and key.startswith(_NODE_STATES):
+        yield Problem(
+            "spec.nodes.defaultGpuTaintKey",
+            f'"{key}" is a taint by which Kubernetes shows the state of a node',
+            "take another key, for example kaiwo.silogen.ai/gpu",
+        )
 
 
 def _gpus(spec: Mapping[str, Any], *, defaulted: bool) -> Iterator[Problem]:

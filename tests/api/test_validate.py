@@ -255,6 +255,17 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ),
     ({**obj(), "kind": "KaiwoJbo"}, 'kind: unknown kind "KaiwoJbo" (did you mean "KaiwoJob"?)'),
     (
+        obj(
+            "KaiwoConfig",
+            "kaiwo",
+            nodes={"addTaintsToGpuNodes": True, "defaultGpuTaintKey": "node.kubernetes.io/not-ready"},
+        ),
+        (
+            'spec.nodes.defaultGpuTaintKey: "node.kubernetes.io/not-ready" is a taint by which Kubernetes '
+            "shows the state of a node (take another key, for example kaiwo.silogen.ai/gpu)"
+        ),
+    ),
+    (
         obj("KaiwoConfig", "kaiwo", plugins={"acme": {"sped": 1}}),
         'spec.plugins.acme.sped: unknown field (did you mean "speed"?)',
     ),

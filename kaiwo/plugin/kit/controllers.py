@@ -7,6 +7,7 @@ from kaiwo.engine.condition_report import ConditionReporter
 from kaiwo.engine.controller import Controller, Watch
 from kaiwo.engine.manager import Manager
 from kaiwo.engine.repeated_report import RepeatedReport
+from kaiwo.engine.repeated_writes import RepeatedWrites
 from kaiwo.engine.workqueue import Key
 from kaiwo.engine.writer import NameConflict, render_hash
 
@@ -18,6 +19,7 @@ __all__ = [
     "Manager",
     "NameConflict",
     "RepeatedReport",
+    "RepeatedWrites",
     "Watch",
     "is_allowed",
     "max_items",

@@ -189,10 +189,16 @@ def _adopted(seen: Observation, spec: Object, status: Object, begun: datetime | 
         return _kept(seen, begun, name)  # its last pod has ended, and it gets its condition in a moment
     missing = NOTHING_FOUND if active else missing_pods(begun, seen.now, f"Job {name}", seen.warning_event)
     finding = missing.finding
+    message = _STARTING.format(name)
+    if active and recorded.start_time is not None and recorded.start_time == begun:
+        message = (
+            f"no pod of Job {name} is ready any more: their containers restart, or Kubernetes does not reach "
+            f"their nodes; 'kaiwo why' shows which"
+        )
     return Outcome(
         status="STARTING",
         reason=finding.reason if finding else "Starting",
-        message=finding.message if finding else _STARTING.format(name),
+        message=finding.message if finding else message,
         run_started=begun,
         requeue_after=missing.requeue_after,
         needs_events=seen.child if missing.needs_events else None,

@@ -82,7 +82,8 @@ def _combined(admissions: Sequence[Admission]) -> Admission:
         why = next((item.message for item in waiting if not item.undecided), "")
         return replace(admitted, message=f"some pods wait: {why}", pods_wait=True) if why else admitted
     if waiting:
-        first = waiting[0]
+        # Of equal pods, Kueue 0.18 considers one and writes nothing about the others.
+        first = min(waiting, key=lambda item: item.undecided)
         text = f"{len(waiting)} of {len(admissions)} pods wait: {first.message}"
         return Admission(first.state, first.reason, text, first.since, pods_wait=True)
     return admissions[0]

@@ -205,8 +205,7 @@ def _flavor(
         # needs another model, or does not tolerate the taint, to nodes where it can never run.
         if pool.gpu_model:
             labels[GPU_MODEL] = pool.gpu_model
-        if state.gpu_taint and pool.has_gpus and not taints:
-            taints = [{"key": state.gpu_taint, "value": "true", "effect": "NoSchedule"}]
+        taints = taints or _pool_taints(pool, state.gpu_taint, with_topology=bool(topology))
     if not topology and WORKER not in labels and len(labels) < KUEUE_NODE_LABELS:
         labels[WORKER] = "true"
     if len(labels) > KUEUE_NODE_LABELS:
@@ -224,6 +223,20 @@ def _flavor(
     if topology:
         spec["topologyName"] = topology
     return DesiredObject(RESOURCE_FLAVOR, entry.name, spec)
+
+
+def _pool_taints(pool: QuotaPool, gpu_taint: str, *, with_topology: bool) -> list[Object]:
+    """The taints of a discovered flavor.
+
+    Those that an administrator gave GPU nodes are left out: clusters often add the toleration for them to
+    pods, where Kueue does not see it. With a topology Kueue reads the taints of the nodes themselves.
+    """
+    if pool.has_gpus:
+        return [{"key": gpu_taint, "value": "true", "effect": "NoSchedule"}] if gpu_taint else []
+    found = () if with_topology else pool.taints
+    return [
+        {"key": key, **({"value": value} if value else {}), "effect": effect} for key, value, effect in found
+    ]
 
 
 def _without_empty(entry: Taint | Toleration) -> Object:

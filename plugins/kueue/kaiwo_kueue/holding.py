@@ -82,8 +82,15 @@ def is_over_again(reason: str, why: str, workload: Object, reserved: Object | No
     if reserved is None or reserved.get("status") != "False" or reserved.get("message") in (None, "", why):
         return False
     if reason in _STOPPED:
-        return reserved.get("reason") != INADMISSIBLE
+        # Another queue of the Workload may be inactive by now.
+        return reserved.get("reason") != INADMISSIBLE or _is_requeued(workload)
     return reason.startswith(DEACTIVATED) and not is_inactive(workload)
+
+
+def _is_requeued(workload: Object) -> bool:
+    """Whether Kueue has queued a Workload again after its eviction."""
+    conditions = lenient_maps(lenient_map(workload.get("status")).get("conditions"))
+    return any(item.get("type") == "Requeued" and item.get("status") == "True" for item in conditions)
 
 
 def is_left_out(workload: Object, reason: str, reserved: Object | None) -> bool:

@@ -25,7 +25,7 @@ LABEL_TIMEOUT = 10.0
 """Seconds for which nodes without a pool label are waited for: a node that joins gets its labels at once."""
 
 _PROJECTION = Projection(
-    keep=(("spec", "unschedulable"), ("status", "allocatable"), ("status", "capacity")),
+    keep=(("spec", "unschedulable"), ("spec", "taints"), ("status", "allocatable"), ("status", "capacity")),
 )
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from kaiwo.plugin.kit.fields import SUBDOMAIN
-from kaiwo.plugin.kit.json_access import lenient_map
+from kaiwo.plugin.kit.json_access import lenient_map, lenient_maps, lenient_text
 from kaiwo.plugin.kit.names import GPU_MODEL, MAX_LABEL
 from kaiwo.plugin.kit.nodes import (
     NODEPOOL,
@@ -33,6 +33,16 @@ _HASH_DIGITS = 6
 _FLAVOR_NAME = re.compile(SUBDOMAIN)
 _OUTSIDE_NAME = re.compile(r"[^a-z0-9]+")
 
+_KEEPS_PODS_AWAY = ("NoSchedule", "NoExecute")
+_PASSING = re.compile(
+    r"^(node\.kubernetes\.io|node\.cloudprovider\.kubernetes\.io|karpenter\.sh|node\.cluster\.x-k8s\.io)/"
+    r"|^ToBeDeletedByClusterAutoscaler$|not-ready"
+)
+"""Keys of taints that show a state of a node, which passes. An administrator's taint stays."""
+
+NodeTaint: TypeAlias = tuple[str, str, str]
+"""Key, value and effect of a taint."""
+
 POOL_LABELS = (WORKER, NODEPOOL, GPU_MODEL)
 """Labels by which flavors select nodes, and which the plugin ``node_pools`` writes."""
 
@@ -48,6 +58,7 @@ class LabelledNode:
         size: GPUs, cores and GiB that pods may use.
         resources: what it adds to a quota: cores, bytes, GPUs by resource key.
         offered: resource keys that its kubelet or its labels show.
+        taints: those that an administrator gave it to keep pods away.
         pool_pending: the pool that it joins later, empty when it stays where it is.
         merged_from: its pool before pools were merged, empty when they were not.
     """
@@ -58,6 +69,7 @@ class LabelledNode:
     size: tuple[int, int, int]
     resources: tuple[tuple[str, int], ...]
     offered: frozenset[str] = frozenset()
+    taints: frozenset[NodeTaint] = frozenset()
     pool_pending: str = ""
     merged_from: str = ""
 
@@ -83,6 +95,7 @@ class QuotaPool:
         size: GPUs, cores and GiB of its smallest node.
         nodes: names of the nodes that count.
         quota: cores, bytes and GPUs of all of them, by resource.
+        taints: those that all its nodes have.
     """
 
     name: str
@@ -91,6 +104,7 @@ class QuotaPool:
     size: tuple[int, int, int]
     nodes: tuple[str, ...]
     quota: Mapping[str, int]
+    taints: tuple[NodeTaint, ...] = ()
 
     @property
     def has_gpus(self) -> bool:
@@ -126,6 +140,7 @@ def labelled_node(
         offered=frozenset(
             key for key, amount in (*allocatable.items(), *hardware.resources) if quantity(amount)
         ),
+        taints=_taints(node),
         pool_pending=annotation(node, NODEPOOL_PENDING),
         merged_from=annotation(node, NODEPOOL_MERGED_FROM),
     )
@@ -166,4 +181,17 @@ def _pool(label: str, members: list[LabelledNode]) -> QuotaPool:
         size=min(node.size for node in members),
         nodes=tuple(sorted(node.name for node in members)),
         quota=quota,
+        taints=tuple(sorted(frozenset.intersection(*(node.taints for node in members)))),
+    )
+
+
+def _taints(node: Object) -> frozenset[NodeTaint]:
+    found = [
+        (lenient_text(taint.get("key")), lenient_text(taint.get("value")), lenient_text(taint.get("effect")))
+        for taint in lenient_maps(lenient_map(node.get("spec")).get("taints"))
+    ]
+    return frozenset(
+        (key, value, effect)
+        for key, value, effect in found
+        if effect in _KEEPS_PODS_AWAY and not _PASSING.search(key)
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kaiwo.plugin.facts import Blocked
-from kaiwo.plugin.kit.json_access import lenient_map, lenient_maps, name_of
+from kaiwo.plugin.kit.json_access import lenient_map, lenient_maps, name_of, one_line
 from kaiwo.plugin.kit.kinds import NAMESPACE
 from kaiwo.plugin.kit.values import did_you_mean
 from kaiwo.plugin.queues import QueueAssignment
@@ -112,9 +112,10 @@ def _unusable_reason(workload: Workload, queue: str, facts: QueueFacts) -> Block
                 f"KaiwoQueueConfig {SINGLETON}",
             )
         if facts.now is not None and (local is None or _is_deleting(local)):
-            return _being_prepared(f"LocalQueue {queue} is being created in namespace {namespace}")
+            return _being_prepared(f"LocalQueue {queue} is being created in namespace {namespace}", facts)
     if facts.now is not None and _unlabelled(facts):
-        return _being_prepared(f"namespace {namespace} is being labelled {NAMESPACE_LABEL}=true for Kueue")
+        what = f"namespace {namespace} is being labelled {NAMESPACE_LABEL}=true for Kueue"
+        return _being_prepared(what, facts)
     return None
 
 
@@ -124,9 +125,21 @@ def _cluster_queue(queue: str, facts: QueueFacts) -> str:
     return str(lenient_map((local or {}).get("spec")).get("clusterQueue") or queue)
 
 
-def _being_prepared(what: str) -> Blocked:
+def _being_prepared(what: str, facts: QueueFacts) -> Blocked:
     text = f"{what}; the workload starts by itself then"
+    if failure := _local_queues_failure(facts):
+        text += f". KaiwoQueueConfig {SINGLETON} says: {failure}"
     return Blocked("QueuePreparing", text, status="PENDING")
+
+
+def _local_queues_failure(facts: QueueFacts) -> str:
+    """Why LocalQueues or labels of namespaces cannot be written, empty while they can."""
+    configs = (obj for obj in facts.objects.get(QUEUE_CONFIG, ()) if name_of(obj) == SINGLETON)
+    for config in configs:
+        for condition in lenient_maps(lenient_map(config.get("status")).get("conditions")):
+            if condition.get("type") == "LocalQueuesSynced" and condition.get("status") == "False":
+                return one_line(condition.get("message"))
+    return ""
 
 
 def _unknown_queue(workload: Workload, queue: str, entries: dict[str, Object], facts: QueueFacts) -> Blocked:

@@ -116,7 +116,9 @@ def pool_conditions(
         text = "more node pools than Kueue takes flavors; merged: "
         text += ", ".join(f"{old} into {new}" for old, new in sorted(pools.merged.items())) or "none"
         if pools.left_out:
-            text += f"; left out: {', '.join(pools.left_out)}"
+            text += (
+                f"; left out: {', '.join(pools.left_out)}. List these in another ClusterQueue of the cohort"
+            )
         conditions.append(Condition(POOLS, "False", "PoolsMerged", text, generation))
     if pools.pending:
         text = "pods still select the pool that a node leaves: " + ", ".join(

@@ -23,6 +23,7 @@ from kaiwo_kueue.sync_actions import (
     HoldObject,
     MigrateObject,
     ReleaseObject,
+    RetryWorkloads,
     SyncPlan,
     TouchObject,
 )
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 
 RefusedChange: TypeAlias = tuple[str, str]
 """uid of a live object, and the hash of the desired object that Kueue refused to make of it."""
+
+_LETS_IN = ("nodeTaints", "tolerations")
+"""What decides beside the labels which pods a flavor lets in."""
 
 _RECREATED = "it cannot be changed, it is created again"
 
@@ -189,6 +193,7 @@ class _Planner:
             self._immutable(live)
         else:
             self._compare(item, self._reduced(item), live)
+            self._retry(item, live)
 
     def _is_for_draining(self, item: DesiredObject, live: LiveObject) -> bool:
         """Whether a flavor or topology stays as it is because queues that are draining use it."""
@@ -238,6 +243,24 @@ class _Planner:
                 groups.append({**group, "flavors": left})
         spec: Object = {**item.spec, "resourceGroups": groups, "stopPolicy": "Hold"}
         return replace(item, spec=spec)
+
+    def _retry(self, item: DesiredObject, live: LiveObject) -> None:
+        """Have Kueue try the workloads of a queue again whose flavors let in other pods than before.
+
+        Kueue does so when the queue changes, and not when one of its flavors does.
+        """
+        changed = frozenset(filter(self._lets_in_others, flavors_of(item.spec)))
+        if item.kind == CLUSTER_QUEUE and changed and item.spec.get("stopPolicy") in (None, "None"):
+            held = replace(item, spec={**item.spec, "stopPolicy": "Hold"})
+            self.actions.append(RetryWorkloads(held, live, changed))
+
+    def _lets_in_others(self, flavor: str) -> bool:
+        """Whether other taints or tolerations of a flavor are listed than were written last."""
+        identity = (RESOURCE_FLAVOR.plural, "", flavor)
+        item, live = self.desired.get(identity), self.live_objects.get(identity)
+        if item is None or live is None or live.applied == item.digest:
+            return False
+        return any((item.spec.get(part) or []) != (live.normal_spec.get(part) or []) for part in _LETS_IN)
 
     def _replace(self, live: LiveObject) -> None:
         if live.kind == RESOURCE_FLAVOR:

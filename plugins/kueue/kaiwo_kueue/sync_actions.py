@@ -72,7 +72,24 @@ class TouchObject:
     live: LiveObject
 
 
-Action: TypeAlias = ApplyObject | DeleteObject | HoldObject | MigrateObject | ReleaseObject | TouchObject
+@dataclass(frozen=True, slots=True)
+class RetryWorkloads:
+    """Hold a queue for a moment, so that Kueue tries its workloads again; the next reconciliation opens it.
+
+    Attributes:
+        desired: the queue on hold.
+        live: the queue as it is.
+        flavors: names of the flavors that have changed; nothing is done unless all of them were written.
+    """
+
+    desired: DesiredObject
+    live: LiveObject
+    flavors: frozenset[str]
+
+
+Action: TypeAlias = (
+    ApplyObject | DeleteObject | HoldObject | MigrateObject | ReleaseObject | RetryWorkloads | TouchObject
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,24 @@ from typing import TYPE_CHECKING
 from kaiwo.plugin.kit.api_errors import ApiError, Conflict, ConnectionBroken, Invalid, NotFound
 from kaiwo.plugin.kit.json_access import lenient_maps
 from kaiwo_kueue.conversion import contains
-from kaiwo_kueue.kinds import APPLIED, FIELD_MANAGER, LOCAL_QUEUE, MANAGED_LABEL, QUEUE_CONFIG, TOUCHED
+from kaiwo_kueue.kinds import (
+    APPLIED,
+    FIELD_MANAGER,
+    LOCAL_QUEUE,
+    MANAGED_LABEL,
+    QUEUE_CONFIG,
+    RESOURCE_FLAVOR,
+    TOUCHED,
+)
 from kaiwo_kueue.objects import ConfigOwner, SyncProblem
-from kaiwo_kueue.sync_actions import ApplyObject, DeleteObject, HoldObject, MigrateObject, TouchObject
+from kaiwo_kueue.sync_actions import (
+    ApplyObject,
+    DeleteObject,
+    HoldObject,
+    MigrateObject,
+    RetryWorkloads,
+    TouchObject,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -121,6 +136,11 @@ class SyncExecutor:
         if isinstance(action, ApplyObject):
             return await self._write(action, owner)
         live = action.live
+        if isinstance(action, RetryWorkloads):
+            if not action.flavors <= self._written_flavors():
+                return None
+            why = "its workloads are tried again, since its flavors let in other pods"
+            return await self._write(ApplyObject(action.desired, live, owned=live.is_owned, why=why), owner)
         if isinstance(action, DeleteObject):
             _log.info("%s %s is deleted: %s", live.kind.kind, live.name, action.why)
             answer = await client.delete(live.kind, live.namespace or None, live.name, uid=live.uid)
@@ -139,6 +159,11 @@ class SyncExecutor:
             _log.info("%s %s is held until no workload uses it", live.kind.kind, live.name)
             return None
         return await self._release(action)
+
+    def _written_flavors(self) -> frozenset[str]:
+        """Names of the flavors that this reconciliation has written."""
+        written = (action.desired for action in self.done if isinstance(action, ApplyObject))
+        return frozenset(item.name for item in written if item.kind == RESOURCE_FLAVOR)
 
     async def _migrate(self, live: LiveObject) -> None:
         entry = self._manager.cache.get(live.kind, live.namespace or None, live.name)

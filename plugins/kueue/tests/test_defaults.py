@@ -137,6 +137,33 @@ def test_the_default_configuration_is_made_from_the_nodes(
     assert "nodeTaints" not in flavor_of(asked, CPU_POOL).spec
 
 
+def test_a_discovered_flavor_without_gpus_has_the_taints_of_its_nodes(
+    cluster: list[Object], wants: Wants, vendors: tuple[GpuVendor, ...]
+) -> None:
+    """Kueue would admit jobs to a control plane first, where they never run.
+
+    Not those of GPU nodes: for these a cluster often adds tolerations to pods. Not with a topology: Kueue
+    reads the nodes then.
+    """
+    for item in cluster:
+        item["spec"]["taints"] = [{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}]
+    found = quota_pools([labelled_node(item, vendors) for item in cluster])
+    asked = wants(default_spec(found, "kaiwo", "kaiwo"), pools=found)
+    taint = {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}
+    assert flavor_of(asked, CPU_POOL).spec["nodeTaints"] == [taint]
+    assert "nodeTaints" not in flavor_of(asked, AMD_POOL).spec
+    listed = {"resourceFlavors": [{**entry, "topologyName": "t"} for entry in flavors(found)]}
+    assert "nodeTaints" not in flavor_of(wants(listed, pools=found), CPU_POOL).spec
+    own = {
+        "resourceFlavors": [
+            {**entry, "taints": [{"key": "a", "effect": "NoExecute"}]} for entry in flavors(found)
+        ]
+    }
+    assert flavor_of(wants(own, pools=found), CPU_POOL).spec["nodeTaints"] == [
+        {"key": "a", "effect": "NoExecute"}
+    ]
+
+
 def test_a_default_made_before_any_node_gets_its_quotas_with_the_first(
     wants: Wants, cluster: list[Object], vendors: tuple[GpuVendor, ...]
 ) -> None:

@@ -173,3 +173,25 @@ def test_unlabelled_nodes_without_any_flavor_are_reported(vendors: Vendors) -> N
     (problem,) = missing_labels([], [labelled_node(node("a"), vendors)])
     assert (problem.reason, problem.severity) == ("NodePoolsNotLoaded", "FAILED")
     assert "kaiwo/nodepool" in problem.message
+
+
+def test_a_pool_has_the_taints_that_all_its_nodes_have(vendors: Vendors) -> None:
+    """A taint that keeps pods away from some nodes leaves others; one that shows a state passes."""
+    control = {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}
+    team = {"key": "team", "value": "a", "effect": "NoExecute"}
+    passing = [
+        {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"},
+        {"key": "node.cilium.io/agent-not-ready", "effect": "NoSchedule"},
+        {"key": "soft", "effect": "PreferNoSchedule"},
+    ]
+
+    def tainted(name: str, *taints: Object) -> Object:
+        made = node(name, labels={"kaiwo/nodepool": "cpu"})
+        made["spec"]["taints"] = list(taints)
+        return made
+
+    nodes = [tainted("a", control, team, *passing), tainted("b", control, *passing)]
+    (pool,) = quota_pools([labelled_node(item, vendors) for item in nodes])
+    assert pool.taints == (("node-role.kubernetes.io/control-plane", "", "NoSchedule"),)
+    (pool,) = quota_pools([labelled_node(item, vendors) for item in [*nodes, tainted("c")]])
+    assert pool.taints == ()

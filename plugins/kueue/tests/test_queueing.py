@@ -119,6 +119,26 @@ def test_why_a_workload_cannot_be_queued(
         assert word in answer.message
 
 
+def test_a_queue_that_cannot_be_prepared_says_why() -> None:
+    """Its LocalQueue or the label of its namespace; the KaiwoQueueConfig has the API server's words."""
+    failed = {
+        "type": "LocalQueuesSynced",
+        "status": "False",
+        "message": "LocalQueue kaiwo: denied by\npolicy p",
+    }
+    spec = {"clusterQueues": [{"name": "kaiwo"}]}
+    for condition, words in (
+        (failed, "KaiwoQueueConfig kaiwo says: LocalQueue kaiwo: denied by policy p"),
+        ({**failed, "status": "True"}, "the workload starts by itself then"),
+    ):
+        config = named("kaiwo", spec=spec, status={"conditions": [condition]})
+        for preparing in ({kinds.LOCAL_QUEUE: ()}, {NAMESPACE: ({"metadata": {"name": "default"}},)}):
+            answer = ask(facts(objects={kinds.QUEUE_CONFIG: (config,), **preparing}))
+            assert isinstance(answer, Blocked)
+            assert answer.reason == "QueuePreparing"
+            assert answer.message.endswith(words)
+
+
 @pytest.mark.parametrize(
     ("listed", "words"),
     [
@@ -318,6 +338,18 @@ def test_an_eviction_is_no_reason_any_more_when_its_cause_is_gone(
     assert answer is not None
     assert answer.reason == reason
     assert message in (answer.message, None)
+
+
+def test_a_queue_that_is_open_again_is_no_reason_while_another_one_is_inactive() -> None:
+    """The ClusterQueue was stopped and is not any more; now the LocalQueue is."""
+    closed = condition("QuotaReserved", "False", "Inadmissible", "LocalQueue kaiwo is inactive")
+    requeued = condition("Requeued", "True", "ClusterQueueRestarted", "The ClusterQueue was restarted")
+    answer = admission(child(), facts(objects={kinds.WORKLOAD: (workload(STOPPED, requeued, closed),)}))
+    assert answer is not None
+    assert (answer.state, answer.reason) == ("pending", "Inadmissible")
+    assert answer.message == (
+        "LocalQueue kaiwo is inactive (it was evicted before: The ClusterQueue is stopped)"
+    )
 
 
 def test_a_workload_that_is_not_active_says_what_ends_that() -> None:
@@ -565,6 +597,10 @@ def test_pods_that_are_queued_one_by_one_give_one_answer() -> None:
     assert answer is not None
     assert answer.state == "pending"
     assert answer.message.startswith("2 of 3 pods wait: couldn't")
+    equal = facts(objects={kinds.WORKLOAD: (workload(), workload(WAITS))})
+    answer = admission(child(kind="Deployment"), equal)
+    assert answer is not None
+    assert answer.message == f"2 of 2 pods wait: {WAITS['message']}"
 
 
 def test_a_finished_workload_holds_no_queue() -> None:

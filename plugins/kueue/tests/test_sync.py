@@ -9,7 +9,13 @@ import pytest
 from kaiwo_kueue import sync
 from kaiwo_kueue.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, TOPOLOGY
 from kaiwo_kueue.objects import ConfigOwner
-from kaiwo_kueue.sync_actions import ApplyObject, DeleteObject, ReleaseObject, TouchObject
+from kaiwo_kueue.sync_actions import (
+    ApplyObject,
+    DeleteObject,
+    ReleaseObject,
+    RetryWorkloads,
+    TouchObject,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -60,7 +66,8 @@ def words(actions: Sequence[Action]) -> list[str]:
             verb = "create" if action.live is None else "change"
             said.append(f"{verb} {action.desired.kind.kind} {action.desired.name}")
         else:
-            verb = {DeleteObject: "delete", TouchObject: "touch"}.get(type(action), "release")
+            verbs = {DeleteObject: "delete", TouchObject: "touch", RetryWorkloads: "retry"}
+            verb = verbs.get(type(action), "release")
             said.append(f"{verb} {action.live.kind.kind} {action.live.name}")
     return said
 
@@ -124,6 +131,28 @@ def test_a_field_that_is_listed_no_more_is_noticed(
     }
     asked = wants(less, namespaces={"a", "b"})
     assert words(plan(asked.objects, there).actions) == ["change ClusterQueue q"]
+
+
+def test_workloads_are_tried_again_when_a_flavor_lets_in_others(wants: Wants, live: Live) -> None:
+    """Kueue does so when a queue changes: it is held for a moment, after the flavor, and opened again."""
+    taint = {"key": "team", "effect": "NoSchedule"}
+    tainted = {**CONFIG, "resourceFlavors": [flavor("f", taints=[taint]), flavor("g", topologyName="t")]}
+    there = [live(item) for item in wants(tainted, namespaces={"a", "b"}).objects]
+    now = wants(CONFIG, namespaces={"a", "b"}).objects
+    actions = plan(now, there).actions
+    assert words(actions) == ["change ResourceFlavor f", "retry ClusterQueue q"]
+    retry = actions[-1]
+    assert isinstance(retry, RetryWorkloads)
+    assert retry.flavors == {"f"}
+    held = [live(retry.desired if item.kind == CLUSTER_QUEUE else item) for item in now]
+    assert words(plan(now, held).actions) == ["change ClusterQueue q"]
+    wider = {
+        **CONFIG,
+        "resourceFlavors": [flavor("f", nodeLabels={"pool": "h"}), flavor("g", topologyName="t")],
+    }
+    assert words(plan(wants(wider, namespaces={"a", "b"}).objects, [live(item) for item in now]).actions) == [
+        "change ResourceFlavor f"
+    ]
 
 
 def test_who_made_an_object_decides_what_becomes_of_it(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from kaiwo.plugin.kit.api_errors import Conflict, EngineError, NotFound
 from kaiwo.plugin.kit.cache import Projection
-from kaiwo.plugin.kit.controllers import Controller, Key, Watch
+from kaiwo.plugin.kit.controllers import Controller, Key, RepeatedWrites, Watch, render_hash
 from kaiwo.plugin.kit.json_access import lenient_map
 from kaiwo.plugin.kit.kinds import NODE, POD
 from kaiwo.plugin.kit.names import RUN_ID
@@ -72,6 +72,8 @@ class NodeController:
         self._host = host
         self._nodes: dict[str, PoolNode] = {}
         self._limit = PoolLimit(host.manager.client)
+        self._repeated = RepeatedWrites()
+        self._changed_back: set[str] = set()  # nodes of which the log says that somebody changes them back
         self._logged: set[tuple[str, str]] = set()
         self._waiting: set[str] = set()  # nodes whose new label waits for pods
         pods = Watch(POD, self._keys_of_pod, _POD_PROJECTION, host.namespaces, label_selector=RUN_ID)
@@ -122,6 +124,11 @@ class NodeController:
             if entry is None:
                 return None
             retry: float | None = None
+            digest = render_hash(patch)
+            pause = self._repeated.pause(node.name, digest)
+            if pause > 0:
+                self._warn(node.name, patch)
+                return pause
             try:
                 old = pool_left(node, patch)
                 if old and await self._is_selected(node.name, old):
@@ -140,8 +147,20 @@ class NodeController:
                 _log.warning("node %s: cannot write its labels: %s", node.name, error)
                 return _RETRY
             self._host.manager.cache.assume(NODE, live)
+            self._repeated.record(node.name, digest)
             _log.info("node %s: wrote %s", node.name, _summary(patch))
             return retry
+
+    def _warn(self, node: str, patch: Object) -> None:
+        """Say once that somebody changes a node back."""
+        if node in self._changed_back:
+            return
+        self._changed_back.add(node)
+        _log.warning(
+            "node %s: somebody takes back what Kaiwo writes (%s); it is written ever more rarely from now "
+            "on. Find who else writes it: kubectl get node %s -o yaml --show-managed-fields",
+            node, _summary(patch), node,
+        )  # fmt: skip
 
     async def _is_selected(self, node: str, pool: str) -> bool:
         """Whether a pod on a node selects a pool; without its label such a pod could not start again.
@@ -170,6 +189,8 @@ class NodeController:
         after = self._read(event.new) if event.new is not None else None
         if after is None:
             self._nodes.pop(name, None)
+            self._repeated.forget(name)
+            self._changed_back.discard(name)
         else:
             self._nodes[name] = after
         if before != after:

@@ -247,3 +247,44 @@ async def test_gpus_and_quota_that_do_not_meet_are_reported(
     healed = await admin.status("READY", generation=config["metadata"]["generation"])
     assert "GpusOutsideQueues" not in [item["type"] for item in healed["conditions"]]
     assert admin.condition_of(healed, "QuotaWithinCapacity")["status"] == "True"
+
+
+async def test_a_taint_that_somebody_takes_back_is_not_written_without_end(
+    operator: Start, admin: Any, client: Client
+) -> None:
+    """Two controllers that disagree would write a node a hundred times in a second; one of them gives in."""
+    key = "kaiwo.silogen.ai/gpu"
+
+    def tainted(obj: Object | None) -> bool:
+        return any(taint["key"] == key for taint in (obj or {}).get("spec", {}).get("taints") or ())
+
+    await admin.set(nodes={"addTaintsToGpuNodes": True})
+    process = await operator()
+    for _ in range(11):
+        await admin.sees(NODE, "amd-1", tainted)
+        await client.merge_patch(NODE, None, "amd-1", {"spec": {"taints": None}})
+    process.wait_log("node amd-1: somebody takes back what Kaiwo writes")
+    await admin.sees(NODE, "amd-1", tainted)
+
+
+async def test_a_job_goes_past_nodes_whose_taint_it_does_not_tolerate(
+    operator: Start, admin: Any, client: Client, lab: Any
+) -> None:
+    """Kueue takes nodes without GPUs first, and would choose them for ever; without the taint it does."""
+    pool = "cpu-only-0gpu-28core-115gi"
+    await client.merge_patch(
+        NODE, None, "cpu-1", {"spec": {"taints": [{"key": "team", "value": "a", "effect": "NoSchedule"}]}}
+    )
+    try:
+        await operator()
+        await admin.status("READY")
+        await lab.submit("past")
+        await lab.reaches("past", "COMPLETE")
+        template = {"spec": {"nodeSelector": {"kaiwo/nodepool": pool}, "containers": [{"name": "main"}]}}
+        await lab.submit("waits", job={"spec": {"template": template}})
+        await lab.says("waits", "untolerated taint")
+        await client.merge_patch(NODE, None, "cpu-1", {"spec": {"taints": None}})
+        await lab.reaches("waits", "COMPLETE")
+        await admin.sees(CLUSTER_QUEUE, "kaiwo", lambda obj: obj["spec"].get("stopPolicy") in (None, "None"))
+    finally:
+        await client.merge_patch(NODE, None, "cpu-1", {"spec": {"taints": None}})

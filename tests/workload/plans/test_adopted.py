@@ -73,6 +73,22 @@ def test_the_status_is_that_of_the_job(adopted: World) -> None:
     assert adopted.writes == []
 
 
+def test_pods_that_are_not_ready_any_more_have_run(adopted: World) -> None:
+    """As on a node that Kubernetes does not reach: it is not said that no container runs yet."""
+    adopted.settle()
+    assert "no container of Job train runs yet" in adopted.status["message"]
+    show(adopted, startTime=BEGUN, active=1, ready=1)
+    adopted.settle()
+    show(adopted, startTime=BEGUN, active=1, ready=0)
+    adopted.settle()
+    assert (adopted.status["status"], adopted.status["startTime"]) == ("STARTING", BEGUN)
+    assert adopted.status["message"].startswith("no pod of Job train is ready any more")
+    again = "2026-01-02T03:06:10Z"
+    show(adopted, startTime=again, active=1)
+    adopted.settle()
+    assert "no container of Job train runs yet" in adopted.status["message"]
+
+
 def test_a_forged_record_on_the_job_is_not_read(adopted: World) -> None:
     """What looks like Kaiwo's own record makes the Job no object of Kaiwo's to correct."""
     assert adopted.facts.live is not None
