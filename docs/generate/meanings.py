@@ -500,6 +500,7 @@ OF_QUEUES: Final[dict[str, str]] = {
     "PoolsMerged": "More node pools than Kueue takes flavors; those that differ least were merged.",
     "PoolChangePending": "A node keeps its old pool label while pods that select it are there.",
     "NodePoolsNotLoaded": "Flavors select labels that no node has: the plugin `node_pools` is not loaded.",
+    "ChangedBack": "Somebody changes an object back after each write, so it is written ever more rarely.",
     "NotKept": "The API server dropped a field that this version of Kueue may not know.",
     "Refused": "Kueue or the API server refused an object; the message has the answer.",
     "WriteFailed": "An object could not be written; it is tried again.",

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from kaiwo.plugin.kit.api_errors import ApiError, Conflict, ConnectionBroken, Invalid, NotFound
+from kaiwo.plugin.kit.controllers import RepeatedWrites, render_hash
 from kaiwo.plugin.kit.json_access import lenient_maps
 from kaiwo_kueue.conversion import contains
 from kaiwo_kueue.kinds import (
@@ -45,6 +46,9 @@ _TIMEOUT = 15.0  # seconds for one write; the API server waits 10 for a webhook 
 _BUDGET = 25.0  # seconds after which a reconciliation begins no further write, so that problems are reported
 RELEASE_SECONDS = 5.0
 """Seconds after which Kueue should have released a flavor that is being deleted and that nobody lists."""
+CHANGED_BACK = "ChangedBack"
+"""The reason of an object that is written ever more rarely, since somebody undoes each write."""
+
 _IMMUTABLE = "immutable"
 """Part of each message in which Kueue refuses to change an immutable field."""
 
@@ -69,6 +73,7 @@ class SyncExecutor:
         self.done: list[Action] = []
         self._touch_at: dict[str, float] = {}
         self._kept: dict[tuple[str, str], int] = {}
+        self._repeated = RepeatedWrites()
 
     def begin(self) -> None:
         """Begin a reconciliation: reset what the last one reported."""
@@ -118,6 +123,12 @@ class SyncExecutor:
         problems: list[SyncProblem] = []
         for entry in namespaces:
             patch = {"metadata": {"labels": dict(labels)}}
+            digest = render_hash(patch)
+            if self._repeated.pause(entry.uid, digest) > 0:
+                text = f"namespace {entry.name}: somebody removes {', '.join(labels)} after each write"
+                problems.append(SyncProblem(LOCAL_QUEUE, entry.name, CHANGED_BACK, text))
+                self.failed = True
+                continue
             try:
                 answer = await self._manager.client.merge_patch(
                     entry.resource, None, entry.name, patch, uid=entry.uid, field_manager=FIELD_MANAGER
@@ -127,6 +138,7 @@ class SyncExecutor:
                 problems.append(SyncProblem(LOCAL_QUEUE, entry.name, "NamespaceNotLabelled", text))
                 self.failed = True
                 continue
+            self._repeated.record(entry.uid, digest)
             self._manager.cache.assume(entry.resource, answer)
             _log.info("namespace %s: labelled %s", entry.name, labels)
         return problems
@@ -207,6 +219,10 @@ class SyncExecutor:
                 "version of Kueue may not know a field. Compare it with the live object"
             )
             return SyncProblem(desired.kind, desired.name, "NotKept", text)
+        if live is not None and self._repeated.pause(desired.identity, desired.digest) > 0:
+            text = f"{desired.kind.kind} {desired.name}: somebody changes it back after each write"
+            self.failed = True
+            return SyncProblem(desired.kind, desired.name, CHANGED_BACK, text)
         client = self._manager.client
         version = client.in_use(desired.kind).version
         body = desired.body(
@@ -216,6 +232,7 @@ class SyncExecutor:
             resource_version=live.resource_version if live and action.if_unchanged else "",
         )
         answer = await client.apply(desired.kind, body, field_manager=FIELD_MANAGER, force=True)
+        self._repeated.record(desired.identity, desired.digest)
         self._manager.cache.assume(desired.kind, answer)
         metadata = answer["metadata"]
         self._kept[metadata["uid"], desired.digest] = metadata.get("generation", 0)
