@@ -49,7 +49,7 @@ NEVER_ASKED: Final = frozenset({"kaiwojobs/finalizers"})
 STOPS: Final = {
     "configmaps": {"job-storage"},
     "persistentvolumeclaims": {"job-storage"},
-    "jobs": {"job-storage"},
+    "jobs": {"job-storage", "rayjob-plain"},
     "kaiwojobs": {"job-storage", "rayjob-plain"},
     "kaiwoservices": {"serve-plain", "rayserve-plain"},
     "deployments": {"serve-plain"},
