@@ -25,7 +25,7 @@ from kaiwo.testing import job, service
 from kaiwo.testing.admission import admission_review, answered
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from conftest import Webhooks
 
@@ -220,11 +220,20 @@ def fuzzed(rng: random.Random) -> bytes:
     return rng.choice(GARBLED)(rng, encoded) if rng.random() < 0.3 else encoded
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _own_garbage_only() -> Iterator[None]:
+    """Objects of other tests, of which a process has half a gigabyte, cost no review a collection."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
 def check(webhooks: Webhooks, path: str, body: bytes, limit: float = SECONDS) -> None:
     """Ask, and check that the answer is one that the API server can read, and in time."""
-    began = time.process_time()
+    began = time.thread_time()
     raw = review(body, webhooks.reviewers, path)
-    seconds = time.process_time() - began
+    seconds = time.thread_time() - began
     assert seconds < limit, (seconds, path, body[:2000])
     document = msgspec.json.decode(raw)
     assert (document["apiVersion"], document["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
