@@ -90,6 +90,17 @@ async def test_missed_watch_events_are_recovered(
     assert len(await lab.jobs()) == 5
 
 
+async def test_a_conflict_about_a_workload_that_has_not_changed_is_tried_again(
+    operator: Start, lab: Any, proxy: FaultProxy, tmp_path: Path
+) -> None:
+    """As a proxy or an overloaded API server may answer: no event follows, and none is needed."""
+    await operator(kubeconfig=proxy.write_kubeconfig(tmp_path / "kubeconfig"))
+    fault = proxy.answer(409, times=1, method="PATCH", path="/kaiwojobs/same/status$")
+    await lab.submit("same")
+    await fault.wait(30)
+    await lab.reaches("same", "COMPLETE")
+
+
 async def test_nothing_is_written_for_a_workload_whose_deletion_was_not_seen(
     operator: Start, lab: Any, proxy: FaultProxy, tmp_path: Path
 ) -> None:

@@ -216,8 +216,10 @@ class WorkloadReconciler:
             live = await self._manager.client.get(self._resource, entry.namespace, entry.name)
         except NotFound:
             return state.record_outdated(entry.resource_version, self._clock())
+        state.outdated_version = ""
         self._manager.cache.assume(self._resource, live)
-        return None
+        unchanged = live["metadata"].get("resourceVersion") == entry.resource_version
+        return 0.0 if unchanged else None  # a later one comes as a change of the cache
 
     async def _reconcile(
         self, key: Key, entry: CachedObject, state: ReconcileState, before: Fingerprint

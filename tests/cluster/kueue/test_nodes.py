@@ -30,22 +30,25 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.cluster, pytest.mark.matrix, pytest.mark.usefixtures("pristine")]
 
 
+GPU_TAINT = "kaiwo.silogen.ai/gpu"
+
+
+def tainted(obj: Object | None) -> bool:
+    """Whether a node has the taint of GPU nodes."""
+    return any(taint["key"] == GPU_TAINT for taint in (obj or {}).get("spec", {}).get("taints") or ())
+
+
 async def test_gpu_nodes_are_tainted_on_request_and_the_taint_is_taken_back(
     operator: Start, admin: Any, client: Client
 ) -> None:
     """The flavor shows the taint too, so that Kueue admits only what tolerates it."""
-    key = "kaiwo.silogen.ai/gpu"
-
-    def tainted(obj: Object | None) -> bool:
-        return any(taint["key"] == key for taint in (obj or {}).get("spec", {}).get("taints") or ())
-
     await admin.set(nodes={"addTaintsToGpuNodes": True})
     await operator()
     await admin.sees(NODE, "amd-1", tainted)
     await admin.status("READY")
     flavor = (await client.get(NODE, None, "amd-1"))["metadata"]["labels"]["kaiwo/nodepool"]
     live = await client.get(RESOURCE_FLAVOR, None, flavor)
-    assert live["spec"]["nodeTaints"] == [{"key": key, "value": "true", "effect": "NoSchedule"}]
+    assert live["spec"]["nodeTaints"] == [{"key": GPU_TAINT, "value": "true", "effect": "NoSchedule"}]
     assert not tainted(await client.get(NODE, None, "cpu-1"))
     await admin.set(nodes={"addTaintsToGpuNodes": False})
     await admin.sees(NODE, "amd-1", lambda obj: not tainted(obj))
@@ -253,11 +256,6 @@ async def test_a_taint_that_somebody_takes_back_is_not_written_without_end(
     operator: Start, admin: Any, client: Client
 ) -> None:
     """Two controllers that disagree would write a node a hundred times in a second; one of them gives in."""
-    key = "kaiwo.silogen.ai/gpu"
-
-    def tainted(obj: Object | None) -> bool:
-        return any(taint["key"] == key for taint in (obj or {}).get("spec", {}).get("taints") or ())
-
     await admin.set(nodes={"addTaintsToGpuNodes": True})
     process = await operator()
     for _ in range(11):
