@@ -65,9 +65,13 @@ async def test_a_command_has_input_and_output(kubelet: Any) -> None:
 
 
 async def test_a_command_in_a_terminal_sees_its_size(kubelet: Any) -> None:
-    """The size reaches the remote terminal, and changes."""
+    """The size reaches the remote terminal, and changes.
+
+    The command ends after its output was read: kwok closes the terminal of a command that ended, with what it
+    has not sent yet.
+    """
     await kubelet.run_pod("train-0")
-    command = ["sh", "-c", "read go; stty size; read go; stty size"]
+    command = ["sh", "-c", "read go; stty size; read go; stty size; read go"]
     session = await open_exec(
         kubelet.client, kubelet.namespace, "train-0", command, container="main", stdin=True, tty=True
     )
@@ -81,6 +85,7 @@ async def test_a_command_in_a_terminal_sees_its_size(kubelet: Any) -> None:
                 piece = await session.read()
                 assert piece is not None, output
                 output += piece[1]
+        await session.write(b"go\n")
         while await session.read() is not None:
             pass
     await session.close()
