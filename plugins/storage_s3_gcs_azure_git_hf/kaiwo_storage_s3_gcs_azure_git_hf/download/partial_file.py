@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from kaiwo_storage_s3_gcs_azure_git_hf.download import checksums, disk, errors
 from kaiwo_storage_s3_gcs_azure_git_hf.download.journal import fingerprint
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 _MIN_HEADER_REQUEST_BYTES: Final = 1024**2
 """The size from which a request for a quick checksum costs less than the MD5 that is known already."""
+
+_MIN_DIRECT_BYTES: Final = 1024**2
+"""The size from which a file is written around the page cache; a smaller one is a single write."""
 
 
 def content_key(file: ObjectFile) -> str:
@@ -103,6 +107,10 @@ class PartialFile:
             if not self._done:
                 self._partial.unlink()
             raise
+        # In parts that do not begin at a block, two workers would write one block in two ways.
+        aligned = len(self.sizes) == 1 or part_size % disk.DIRECT_BLOCK == 0
+        large = file.size >= _MIN_DIRECT_BYTES
+        self._direct_fd = disk.open_direct(self._partial) if aligned and large else None
         self.missing = [index for index in range(len(self.sizes)) if index not in self._done]
         self.existing_bytes = sum(self.sizes[index] for index in self._done)
         self._left = len(self.missing)
@@ -125,19 +133,31 @@ class PartialFile:
                         self._check.arrived(index)
             return self._check
 
-    def write(self, chunks: list[Any], offset: int) -> None:
-        """Write chunks, anything with the buffer protocol, one after another.
+    def write(self, data: memoryview, offset: int) -> None:
+        """Write a block of a part.
 
         Raises:
             OSError: there is no space left, or the volume cannot be written.
         """
-        while chunks:
-            written = disk.write_at(self._fd, chunks, offset)
-            offset += written
-            while chunks and written >= len(chunks[0]):
-                written -= len(chunks.pop(0))
-            if chunks:
-                chunks[0] = memoryview(chunks[0])[written:]
+        whole = self._write_direct(data, offset)
+        disk.write_all(self._fd, data[whole:], offset + whole)
+
+    def _write_direct(self, data: memoryview, offset: int) -> int:
+        """Write the whole blocks of data around the page cache, where that is possible; how many bytes.
+
+        What is written has to be on the disk at the end in any case, and the page cache costs a copy.
+        """
+        check = self.check()
+        if self._direct_fd is None or offset % disk.DIRECT_BLOCK or (check and check.reads_file):
+            return 0
+        whole = len(data) - len(data) % disk.DIRECT_BLOCK
+        try:
+            disk.write_all(self._direct_fd, data[:whole], offset)
+        except OSError as error:
+            if error.errno != errno.EINVAL:  # a disk with larger blocks
+                raise
+            return 0
+        return whole
 
     def arrived(self, index: int) -> int:
         """Record a part that was written; how many are missing now."""
@@ -174,6 +194,8 @@ class PartialFile:
                 os.fsync(self._fd)
             finally:
                 os.close(self._fd)
+                if self._direct_fd is not None:
+                    os.close(self._direct_fd)
             self._partial.replace(self.file.path)
             self._journal.finish(self.file.path, self._key)
 
