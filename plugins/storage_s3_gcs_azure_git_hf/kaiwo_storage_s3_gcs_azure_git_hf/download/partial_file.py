@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 _MIN_HEADER_REQUEST_BYTES: Final = 1024**2
 """The size from which a request for a quick checksum costs less than the MD5 that is known already."""
 
-_MIN_DIRECT_BYTES: Final = 1024**2
-"""The size from which a file is written around the page cache; a smaller one is a single write."""
-
 
 def content_key(file: ObjectFile) -> str:
     """The identity of the content of a file: store, key, version and size."""
@@ -108,9 +105,8 @@ class PartialFile:
                 self._partial.unlink()
             raise
         # In parts that do not begin at a block, two workers would write one block in two ways.
-        aligned = len(self.sizes) == 1 or part_size % disk.DIRECT_BLOCK == 0
-        large = file.size >= _MIN_DIRECT_BYTES
-        self._direct_fd = disk.open_direct(self._partial) if aligned and large else None
+        several = len(self.sizes) > 1 and part_size % disk.DIRECT_BLOCK == 0
+        self._direct_fd = disk.open_direct(self._partial) if several else None
         self.missing = [index for index in range(len(self.sizes)) if index not in self._done]
         self.existing_bytes = sum(self.sizes[index] for index in self._done)
         self._left = len(self.missing)
@@ -133,24 +129,30 @@ class PartialFile:
                         self._check.arrived(index)
             return self._check
 
+    @property
+    def direct(self) -> bool:
+        """Whether its blocks are written around the page cache.
+
+        They have to be on the disk at the end in any case, and the page cache costs a copy. A small file is
+        quicker through it, because workers do not wait for the disk.
+        """
+        check = self.check()
+        return self._direct_fd is not None and not (check and check.reads_file)
+
     def write(self, data: memoryview, offset: int) -> None:
-        """Write a block of a part.
+        """Write bytes of a part; if they are to bypass the page cache, at a block and from a page of memory.
 
         Raises:
             OSError: there is no space left, or the volume cannot be written.
         """
-        whole = self._write_direct(data, offset)
+        whole = self._write_direct(data, offset) if self.direct else 0
         disk.write_all(self._fd, data[whole:], offset + whole)
 
     def _write_direct(self, data: memoryview, offset: int) -> int:
-        """Write the whole blocks of data around the page cache, where that is possible; how many bytes.
-
-        What is written has to be on the disk at the end in any case, and the page cache costs a copy.
-        """
-        check = self.check()
-        if self._direct_fd is None or offset % disk.DIRECT_BLOCK or (check and check.reads_file):
-            return 0
+        """Write the whole blocks of data around the page cache; how many bytes that was."""
         whole = len(data) - len(data) % disk.DIRECT_BLOCK
+        if self._direct_fd is None:
+            return 0
         try:
             disk.write_all(self._direct_fd, data[:whole], offset)
         except OSError as error:

@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 ErrorTranslator: TypeAlias = "Callable[[str, str, BaseException], errors.DownloadError]"
 """Translates item, object and failure to the error that the user reads."""
 
-_CHUNK_BYTES = 128 * 1024
+_CHUNK_BYTES = 256 * 1024
 """The least bytes of a chunk of a response, which the client joins from smaller reads."""
 
 _BLOCK_BYTES = 1024**2
-"""Bytes of one write: few system calls, and little memory for each worker."""
+"""Bytes of one write around the page cache; each worker has a buffer of that size."""
 
 _SYNC_EVERY = 4
 """Parts after which a file is synced in the background, so that the disk works while more arrives."""
@@ -210,11 +210,13 @@ class Transfer:
             check.begin(index)
         got = 0
         try:
-            # Streamed in chunks: the client would copy a whole part once more.
             response = obstore.get(file.store.remote, file.key, options=options)
             if weak and response.meta["e_tag"] != file.etag:
                 raise errors.changed_error(file.where, file.name)
-            for block in blocks(response.stream(_CHUNK_BYTES), self._buffer()):
+            # Streamed in chunks: the client would copy a whole part once more.
+            chunks = response.stream(_CHUNK_BYTES)
+            for data in blocks(chunks, self._buffer()) if opened.direct else chunks:
+                block = memoryview(data)
                 self._check_can_continue(file, got + len(block), size)
                 if check:
                     check.add(index, block)
