@@ -21,7 +21,6 @@ from kaiwo_storage_s3_gcs_azure_git_hf.download.http_client import HttpClient
 from kaiwo_storage_s3_gcs_azure_git_hf.download.journal import fingerprint
 from kaiwo_storage_s3_gcs_azure_git_hf.download.object_headers import HeaderReader
 from kaiwo_storage_s3_gcs_azure_git_hf.download.retries import retry
-from kaiwo_storage_s3_gcs_azure_git_hf.download.server_listing import ListingReader
 from kaiwo_storage_s3_gcs_azure_git_hf.download.target_paths import STATE_FOLDER, TargetClaims, TargetVolume
 from kaiwo_storage_s3_gcs_azure_git_hf.download.transfer_types import ObjectFile, ObjectStore, TransferTask
 
@@ -245,6 +244,8 @@ class DownloadSession:
         body: bytes | None = None,
     ) -> bytes:
         """Read the response of a server that lists what it has."""
+        from kaiwo_storage_s3_gcs_azure_git_hf.download.server_listing import ListingReader
+
         reader = ListingReader(self.http_client, self.proxy, self.retry)
         return reader.read(where, url, method=method, headers=headers, body=body)
 
