@@ -222,6 +222,12 @@ RUNS: Final[Meanings] = {
         "ERROR",
         "A Ray Serve application is UNHEALTHY or DEPLOY_FAILED. Recovers when Ray reports it healthy.",
     ),
+    "ValidationFailed": Meaning(
+        "ERROR FAILED", "KubeRay rejects the RayService or the RayJob; the message is KubeRay's."
+    ),
+    "InitializingTimeout": Meaning(
+        "ERROR", "KubeRay gave up the RayService: it was not ready within its annotation's time."
+    ),
     "RayJobIgnored": Meaning(
         "ERROR",
         "KubeRay does not run, or rejects the RayJob without a status. The events of the "
@@ -266,6 +272,11 @@ PODS: Final[Meanings] = {
         "STARTING RUNNING",
         "For 30 s no scheduler has processed the pod. Install kaiwo-scheduler, or set "
         "`scheduling.kubeSchedulerName` in KaiwoConfig.",
+    ),
+    "SchedulingGated": Meaning(
+        "STARTING RUNNING",
+        "The pod has a scheduling gate that no queue holds. It is scheduled when whoever set the gate "
+        "removes it.",
     ),
     "FailedCreate": Meaning(
         "STARTING RUNNING",

@@ -58,7 +58,7 @@ def last_admission(workload: Workload, pods: Iterable[Object]) -> Admission | No
     status, before = workload.status, find_condition(workload.status.conditions, "Admitted")
     if status.status != "PENDING" or before is None or before.get("status") == "True":
         return None
-    if not all(pod_status.gated(pod) for pod in pods):
+    if not all(pod_status.held_by_queue(pod) for pod in pods):
         return None
     return Admission("pending", status.reason, status.message)
 

@@ -362,6 +362,27 @@ def test_plan_of_an_existing_workload_reports_what_the_operator_reported(
     assert "job/train: nothing to do: COMPLETE: Job train completed" in second.err
 
 
+def test_plan_of_a_workload_without_changes_repeats_what_the_operator_reported(
+    here: Cli, control_plane: Sandbox, namespace: str
+) -> None:
+    """The operator has read more than the command does: events, the queue, what Ray says."""
+    here("submit", "-f", write(spec="spec:\n  image: a\n"))
+    made = yaml.safe_load(here("plan", "-f", "job.yaml", "-o", "yaml").out)
+    metadata = live(control_plane, namespace)["metadata"]
+    owner = {"name": "train", "uid": metadata["uid"], "controller": True}
+    made["metadata"]["ownerReferences"] = [{"apiVersion": KAIWO_JOB.api_version, "kind": "KaiwoJob", **owner}]
+    path = f"/apis/batch/v1/namespaces/{namespace}/jobs?fieldManager=kaiwo"
+    control_plane.api.request("POST", path, made)
+    refused = {
+        "status": "STARTING",
+        "message": "exceeded quota: rq",
+        "observedGeneration": metadata["generation"],
+    }
+    report(control_plane, namespace, refused)
+    result = here("plan", "-f", "job.yaml", "-o", "name")
+    assert "job/train: nothing to do: STARTING: exceeded quota: rq" in result.err
+
+
 def test_plan_shows_the_api_servers_refusal_of_an_embedded_object(
     here: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:

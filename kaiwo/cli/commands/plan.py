@@ -100,7 +100,6 @@ def _verdict(one: PlannedWorkload) -> None:
     """What would happen, in one sentence, on standard error."""
     for warning in one.warnings:
         kit.say(f"warning: {one.label}: {warning}")
-    status = one.status
     if one.unapplied:
         kit.say(f"{one.label}: would not be applied: {one.unapplied}")
     if one.blocked:
@@ -113,5 +112,7 @@ def _verdict(one: PlannedWorkload) -> None:
     for patch in one.patches:
         kit.say(f"{one.label}: would change {patch['kind']} {patch['name']}: {patch['patch']}")
     if not one.plan.writes and not one.unapplied:
-        what = f": {status['status']}: {status.get('message')}" if status.get("status") else ""
+        # The operator has seen more than what this command asks for, such as events and a queue's words.
+        known = one.reported if one.reported.get("status") else one.status
+        what = f": {known['status']}: {known.get('message')}" if known.get("status") else ""
         kit.say(f"{one.label}: nothing to do{what}")

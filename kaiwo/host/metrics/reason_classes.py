@@ -43,7 +43,9 @@ CLASSES: Final = {
         "ProgressDeadlineExceeded", "WrapperFailed",
     ),
     "memory": ("OOMKilled",),
-    "scheduling": ("Unschedulable", "SchedulerMissing", "FailedCreate", "NoPods", "ReplicaFailure"),
+    "scheduling": (
+        "Unschedulable", "SchedulerMissing", "SchedulingGated", "FailedCreate", "NoPods", "ReplicaFailure",
+    ),
     "node": ("Evicted", "NodeLost", "NodeNotReady"),
     "time": ("DeadlineExceeded",),
     "child": ("ChildLost",),

@@ -65,7 +65,7 @@ _CODES: Mapping[str, tuple[str, ...]] = {
     _SECRETS: ("CreateContainerConfigError", "FailedMount"),
     _EVENTS: (
         "FailedCreate", "NoPods", "ProgressDeadlineExceeded", "WrapperFailed", "WrapperReset",
-        "ReplicaFailure", "NotAdopted",
+        "ReplicaFailure", "NotAdopted", "SchedulingGated",
     ),
     _CONFIG: ("ConfigInvalid",),
     "kubectl get priorityclasses": ("PriorityClassNotFound",),

@@ -145,7 +145,11 @@ def state_of(pod: Object, facts: DiagnosisFacts) -> tuple[str, str]:
     if pod_status.runs(pod):
         return "ok", f"runs on node {lenient_text(lenient_map(pod.get('spec')).get('nodeName')) or 'unknown'}"
     if pod_status.gated(pod):
-        return "waits", "held by a scheduling gate"
+        gates = pod_status.other_gates(pod)
+        return (
+            "waits",
+            f"held by the scheduling gate {', '.join(gates)}" if gates else "held by its queue's gate",
+        )
     warning = newest_warning(facts, pod)
     return "waits", f"{warning.reason}: {warning.message}" if warning else _begins(pod)
 

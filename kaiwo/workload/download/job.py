@@ -14,7 +14,7 @@ from kaiwo.workload.applied_record import digest
 from kaiwo.workload.download.requested import fetches, fingerprint
 from kaiwo.workload.download.secret_mounts import secret_mounts
 from kaiwo.workload.errors import SpecError
-from kaiwo.workload.json_access import lenient_maps
+from kaiwo.workload.json_access import lenient_map, lenient_maps
 from kaiwo.workload.labels import DOWNLOADER, RESOLVED, TYPE
 from kaiwo.workload.metadata import copied, derived_name, embedded, layered, owned, system_labels
 from kaiwo.workload.namespace_defaults import DEFAULTS_ORIGIN, default_variables, used_for_downloads
@@ -305,7 +305,7 @@ def _environment(workload: Workload, resolved: Resolved, path: str, origins: Ori
         if volume.name == HF:
             own["HF_HOME"] = {"name": "HF_HOME", "value": volume.mount_path}
     given = {variable.name: variable.dump() for variable in workload.spec.env or ()}
-    given.pop("HOME", None)
+    given = {name: item for name, item in given.items() if name != "HOME" and not _of_other_pod(item)}
     defaults = default_variables(workload, resolved, own.keys() | given.keys())
     entries = own | defaults | given
     for position, name in enumerate(entries):
@@ -314,6 +314,13 @@ def _environment(workload: Workload, resolved: Resolved, path: str, origins: Ori
         elif name in defaults:
             origins.note(f"{path}.env[{position}]", "plugin", DEFAULTS_ORIGIN)
     return list(entries.values())
+
+
+def _of_other_pod(variable: Object) -> bool:
+    """Whether a variable's value comes from a volume or another container of the workload's own pods."""
+    source = lenient_map(variable.get("valueFrom"))
+    container = lenient_map(source.get("resourceFieldRef")).get("containerName")
+    return bool(source.get("fileKeyRef")) or container not in (None, "", CONTAINER)
 
 
 def _mounts(

@@ -34,6 +34,7 @@ PROBLEMS = frozenset(
         "Unschedulable",
         "VolumeNotBound",
         "SchedulerMissing",
+        "SchedulingGated",
         "NoPods",
         "FailedCreate",
         NODE_NOT_READY,
@@ -108,6 +109,26 @@ def runs(pod: Object) -> bool:
 def gated(pod: Object) -> bool:
     """Whether the pod may not be scheduled yet: a queue, or somebody else, holds a scheduling gate."""
     return bool(lenient_map(pod.get("spec")).get("schedulingGates"))
+
+
+def other_gates(pod: Object) -> list[str]:
+    """The scheduling gates that no queue holds, by name.
+
+    A queue marks its pods with labels or annotations of the domain of its gates.
+    """
+    metadata = lenient_map(pod.get("metadata"))
+    marks = [*lenient_map(metadata.get("labels")), *lenient_map(metadata.get("annotations"))]
+    domains = {str(key).partition("/")[0] for key in marks if "/" in str(key)}
+    names = [
+        str(gate.get("name")) for gate in lenient_maps(lenient_map(pod.get("spec")).get("schedulingGates"))
+    ]
+    return [name for name in names if name.partition("/")[0] not in domains]
+
+
+def held_by_queue(pod: Object) -> bool:
+    """Whether a queue holds a scheduling gate of the pod."""
+    gates = lenient_maps(lenient_map(pod.get("spec")).get("schedulingGates"))
+    return len(gates) > len(other_gates(pod))
 
 
 def started(pods: Iterable[Object]) -> datetime | None:

@@ -135,17 +135,28 @@ def check_pods(
 
 
 def unscheduled(pods: Iterable[Object], now: datetime) -> PodCheck:
-    """Pods without a PodScheduled condition: a finding after `SCHEDULER_TIMEOUT`, else the time left."""
+    """Pods that no scheduler considers: a finding after `SCHEDULER_TIMEOUT`, else the time left.
+
+    They have no PodScheduled condition, or a scheduling gate that no queue holds.
+    """
     left: list[float] = []
     for pod in pods:
         status, spec = lenient_map(pod.get("status")), lenient_map(pod.get("spec"))
         types = [item.get("type") for item in lenient_maps(status.get("conditions"))]
-        if "PodScheduled" in types or spec.get("nodeName") or status.get("phase", "Pending") != "Pending":
+        gates = pod_status.other_gates(pod)
+        considered = "PodScheduled" in types and not gates
+        if considered or spec.get("nodeName") or status.get("phase", "Pending") != "Pending":
             continue
         created = parse_time(lenient_map(pod.get("metadata")).get("creationTimestamp"))
         if created is None:
             continue
         left.append(SCHEDULER_TIMEOUT - (now - created).total_seconds())
+        if left[-1] <= 0 and gates:
+            text = (
+                f"pod {pod_failure.pod_name(pod)} has the scheduling gate {', '.join(gates)}; it is "
+                "scheduled when whoever set the gate removes it"
+            )
+            return PodCheck(Finding("SchedulingGated", text))
         if left[-1] <= 0:
             scheduler = spec.get("schedulerName") or "default-scheduler"
             text = (

@@ -35,12 +35,27 @@ def merged(items: Iterable[Object], keys: tuple[str, ...]) -> list[Object]:
     return list(kept.values())
 
 
-def tidy(container: Object, path: str) -> None:
+def tidy(container: Object, path: str) -> list[str]:
     """Remove repetition from the keyed lists of a container, in place.
+
+    Returns:
+        Warnings about mounts and ports that were left out. That a variable replaces another is documented.
 
     Raises:
         SpecError: one of them is no list of objects.
     """
+    warnings = []
     for name, keys in _KEYS.items():
-        if name in container and len(items := as_maps(container[name], f"{path}.{name}")) != 1:
-            container[name] = merged(items, keys)
+        if name not in container or len(items := as_maps(container[name], f"{path}.{name}")) == 1:
+            continue
+        container[name] = kept = merged(items, keys)
+        if name == "env" or len(kept) == len(items):
+            continue
+        for position, item in enumerate(items):
+            if item not in kept:
+                other = " ".join(str(item.get(key, _ABSENT.get(key))) for key in keys)
+                named = f" ({item['name']})" if item.get("name") else ""
+                warnings.append(
+                    f"{path}.{name}[{position}]{named} is not used: a later one has {keys[0]} {other}, too"
+                )
+    return warnings

@@ -40,6 +40,8 @@ MAX_POD_SETS = 8
 
 _GROUP_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _COUNTS = ("replicas", "minReplicas", "maxReplicas")
+_AUTOSCALER_V2 = "RAY_enable_autoscaler_v2"
+"""The variable of a Ray head by which autoscaler v2 was chosen before KubeRay had a field for it."""
 
 
 def check_cluster(cluster: object, path: str, others: Sequence[str]) -> None:
@@ -149,12 +151,34 @@ def ray_cluster(inp: RenderInput, cluster: object, path: str, origins: Origins) 
     spec["headGroupSpec"], found = _head(inp, spec.get("headGroupSpec"), f"{path}.headGroupSpec", origins)
     warnings += found
     groups = as_maps(spec.get("workerGroupSpecs"), f"{path}.workerGroupSpecs")
+    warnings += _without_autoscaler(spec, groups, path)
     spec["workerGroupSpecs"] = workers = []
     for position, group in enumerate(groups or [{"groupName": WORKER_GROUP, "rayStartParams": {}}]):
         worker, found = _workers(inp, group, position, path, origins)
         workers.append(worker)
         warnings += found
     return spec, warnings
+
+
+def _without_autoscaler(spec: Object, groups: Sequence[Object], path: str) -> list[str]:
+    """Take out what KubeRay refuses in a cluster that is not autoscaled, in place, with warnings."""
+    warnings = []
+    container = spec["headGroupSpec"]["template"]["spec"]["containers"][0]
+    chosen = {"name": _AUTOSCALER_V2, "value": "1"}, {"name": _AUTOSCALER_V2, "value": "true"}
+    if any(item in chosen for item in container["env"]):
+        container["env"] = [item for item in container["env"] if item not in chosen]
+        warnings.append(
+            f"{path}.headGroupSpec: {_AUTOSCALER_V2} is not used: KubeRay refuses it without autoscaling"
+        )
+    if lenient_map(spec.get("autoscalerOptions")).get("version") == "v2":
+        return warnings  # then KubeRay accepts the time
+    for position, group in enumerate(groups):
+        if group.pop("idleTimeoutSeconds", None) is not None:
+            warnings.append(
+                f"{path}.workerGroupSpecs[{position}].idleTimeoutSeconds is not used: the number of workers "
+                "is fixed"
+            )
+    return warnings
 
 
 def _head(inp: RenderInput, group: object, path: str, origins: Origins) -> tuple[Object, list[str]]:
@@ -202,11 +226,22 @@ def _workers(
     for name in _COUNTS:
         worker[name] = count
         origins.note(f"{path}.{name}", "nodes", "the GPU allocation")
+    warnings += _start_params_warnings(inp, worker, path)
     role = PodRole(
         path=f"{path}.template", container="ray-worker", shm=WORKER_SHARED_MEMORY, entrypoint=False
     )
     worker["template"], found = pod_template(inp, worker.get("template"), role, origins)
     return worker, [*warnings, *found]
+
+
+def _start_params_warnings(inp: RenderInput, worker: Object, path: str) -> list[str]:
+    """The warning about a number of GPUs for Ray that is not that of the pod: Ray would leave some idle."""
+    spec, each = inp.workload.spec, inp.resolved.allocation.gpus_per_replica
+    given = lenient_map(worker["rayStartParams"]).get("num-gpus")
+    if given is None or given == str(each) or not (spec.gpus or spec.gpus_per_replica):
+        return []
+    text = f"Ray uses {given} GPUs of each pod, which has {each} from spec.gpus; remove it, KubeRay sets it"
+    return [f"{path}.rayStartParams.num-gpus: {text}"]
 
 
 def cluster_of(status: Object) -> tuple[str, str] | None:

@@ -100,7 +100,7 @@ def pod_template(
     result = contributed(inp, result, role.path, origins)
     for group in ("containers", "initContainers"):
         for position, container in enumerate(as_maps(result["spec"].get(group), f"{path}.{group}")):
-            tidy(container, f"{path}.{group}[{position}]")
+            warnings += tidy(container, f"{path}.{group}[{position}]")
     return result, warnings
 
 

@@ -71,6 +71,22 @@ def _warnings(workload: Workload) -> list[str]:
     return warnings
 
 
+def _retries(spec: Object) -> list[str]:
+    """Warnings about retries that a Job asks for beside its backoffLimit: the first failure ends it."""
+    warnings = []
+    if spec.get("backoffLimitPerIndex"):
+        warnings.append(
+            f"{BLOCK}.spec.backoffLimitPerIndex: {spec['backoffLimitPerIndex']} has no effect: backoffLimit "
+            f"is {BACKOFF_LIMIT}, so the first failure of any index ends the job"
+        )
+    if lenient_map(lenient_map(spec.get("template")).get("spec")).get("restartPolicy") == "OnFailure":
+        warnings.append(
+            f"{BLOCK}.spec.template.spec.restartPolicy: OnFailure has no effect but that the pod is deleted "
+            f"with its log when it fails: backoffLimit is {BACKOFF_LIMIT}; use Never"
+        )
+    return warnings
+
+
 def render(inp: RenderInput) -> Rendered:
     """The Job of a workload.
 
@@ -94,6 +110,7 @@ def render(inp: RenderInput) -> Rendered:
         )
     spec["backoffLimit"] = BACKOFF_LIMIT
     origins.note(f"{BLOCK}.spec.backoffLimit", "default", "a job is not retried")
+    warnings += _retries(spec)
     if "ttlSecondsAfterFinished" not in spec:
         spec["ttlSecondsAfterFinished"] = TTL_SECONDS
         origins.note(f"{BLOCK}.spec.ttlSecondsAfterFinished", "default", "a finished Job stays an hour")

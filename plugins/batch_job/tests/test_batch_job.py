@@ -134,6 +134,19 @@ def test_a_retry_is_never_made() -> None:
         assert any("backoffLimit" in warning for warning in planned.warnings) is warns
 
 
+def test_retries_by_other_fields_are_reported_to_be_none() -> None:
+    """The first failed pod ends a Job with backoffLimit 0, also of indexes and of containers restarted."""
+    for spec, field in (
+        (
+            {"completionMode": "Indexed", "completions": 2, "backoffLimitPerIndex": 1},
+            "backoffLimitPerIndex: 1",
+        ),
+        ({"template": {"spec": {"restartPolicy": "OnFailure", "containers": [{"name": "a"}]}}}, "OnFailure"),
+    ):
+        (warning,) = decided(job={"spec": spec}).warnings
+        assert f"{field} has no effect" in warning
+
+
 @pytest.mark.parametrize(
     ("spec", "word"),
     [

@@ -52,7 +52,7 @@ def observe(seen: Observation) -> Outcome:
     queued = _queued(seen, pods, serving, name)
     # A queue that admits pods one by one knows nothing of pods that the API server does not even create.
     refused = NOTHING_FOUND if pods else refused_pods(status.get("conditions"), seen.now, seen.warning_event)
-    if queued is not None and not serving and all(pod_status.gated(pod) for pod in pods):
+    if queued is not None and not serving and all(pod_status.held_by_queue(pod) for pod in pods):
         if refused.finding is None:
             return replace(queued, requeue_after=refused.requeue_after)
         queued = None
@@ -60,7 +60,7 @@ def observe(seen: Observation) -> Outcome:
         return Outcome("READY", "Ready", f"{wanted} of {wanted} pods are ready", started=started)
     stuck = progressing.get("status") == "False" and progressing.get("reason") == "ProgressDeadlineExceeded"
     left: float | None = None
-    if known and stuck and not any(pod_status.gated(pod) for pod in pods):
+    if known and stuck and not any(pod_status.held_by_queue(pod) for pod in pods):
         left = _until_deadline(seen, spec)
         if left is None:
             return _stuck(seen, pods, name, spec, started)
@@ -92,7 +92,7 @@ def _of_current_revision(pods: list[Object], progressing: Object) -> list[Object
 
 def _queued(seen: Observation, pods: list[Object], serving: int, name: str) -> Outcome | None:
     """The pods wait for their queue."""
-    gated = [pod for pod in pods if pod_status.gated(pod)]
+    gated = [pod for pod in pods if pod_status.held_by_queue(pod)]
     admission = seen.admission
     if admission is not None and admission.state in ("pending", "evicted") and (gated or not serving):
         return Outcome("PENDING", admission.reason, admission_message(admission, seen.recorded))

@@ -45,7 +45,7 @@ def render(inp: RenderInput) -> Rendered:
         origins.note(f"{BLOCK}.spec.strategy", "default", "a rollout takes no GPUs beyond its own")
     role = PodRole(path=f"{BLOCK}.spec.template", restart_policy="Always")
     template, more = pod_template(inp, spec.get("template"), role, origins)
-    template["metadata"]["labels"][APP] = inp.workload.name
+    more += _app_label(template["metadata"]["labels"], inp.workload.name)
     origins.note(f"{BLOCK}.spec.template.metadata.labels.{APP}", "system", "the workload's name")
     spec["template"] = template
     child = {
@@ -58,6 +58,16 @@ def render(inp: RenderInput) -> Rendered:
     return Rendered(
         child, warnings=(*warnings, *more, *port_warnings), origins=origins.known(), secondary=secondary
     )
+
+
+def _app_label(labels: dict[str, str], name: str) -> list[str]:
+    """Give the pods the label with the workload's name, in place; a warning where they had another one."""
+    given = labels.get(APP, name)
+    labels[APP] = name
+    if given == name:
+        return []
+    text = f"Services and policies that select pods by {APP}={given} find none; use another label for them"
+    return [f"label {APP}={given} of the pods is not used, it is {name}: {text}"]
 
 
 def _replicas(spec: Object, inp: RenderInput, origins: Origins) -> list[str]:

@@ -131,6 +131,18 @@ def test_pods_are_found_by_labels_that_no_others_have() -> None:
     assert any("spec.deployment.spec.replicas: 5 is not used, it is 2" in text for text in warnings)
 
 
+def test_a_label_app_of_another_name_is_reported() -> None:
+    """A Service of the user's own that selects by it would find no pod any more."""
+    template = {"metadata": {"labels": {"app": "vllm"}}, "spec": {"containers": [{"name": "a"}]}}
+    pasted = service(image="x", deployment={"spec": {"template": template}})
+    for obj, reported in (
+        (pasted, True),
+        (service(image="x", podTemplateSpecLabels={"app": "mine"}), True),
+        (service("vllm", image="x", deployment={"spec": {"template": template}}), False),
+    ):
+        assert any("label app=" in warning for warning in planned(obj).warnings) is reported
+
+
 def test_a_service_that_was_never_sent_is_selected_by_its_name() -> None:
     """`kaiwo plan` renders it without a uid; a selector cannot be empty."""
     obj = {**MINIMAL, "metadata": {key: value for key, value in MINIMAL["metadata"].items() if key != "uid"}}

@@ -26,6 +26,7 @@ def pod(
     return {
         "metadata": {
             "name": name,
+            "labels": {"kueue.x-k8s.io/managed": "true"},
             "creationTimestamp": born,
             "ownerReferences": [{"kind": "ReplicaSet", "name": revision, "controller": True}],
         },
@@ -270,6 +271,21 @@ def test_a_service_that_made_no_progress_says_that_its_pods_are_refused() -> Non
     found = seen(state)
     assert (found.status, found.reason) == ("ERROR", "ProgressDeadlineExceeded")
     assert "; each pod is forbidden: exceeded quota" in found.message
+
+
+def test_a_pod_with_a_gate_that_no_queue_holds_is_not_called_queued() -> None:
+    """Somebody else's scheduling gate: its name, after the half minute that gates usually last."""
+    held = pod("a", gated=True, state=WAITS)
+    held["metadata"]["labels"] = {}
+    held["spec"] = {"schedulingGates": [{"name": "example.com/licence"}]}
+    child = {"metadata": {"name": "chat", "generation": 1}, "status": {"observedGeneration": 1}}
+    workload = Workload.from_object(service(image="x"))
+    for seconds, reason in ((5, "Starting"), (31, "SchedulingGated")):
+        now = NOW + timedelta(seconds=seconds)
+        for queued, admission in ((False, None), (True, ADMITTED)):
+            found = observe(Observation(workload, child, (held,), admission, queued=queued, now=now))
+            assert (found.status, found.reason) == ("STARTING", reason)
+    assert "pod a has the scheduling gate example.com/licence" in found.message
 
 
 JSON = st.recursive(

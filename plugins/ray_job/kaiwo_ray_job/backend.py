@@ -10,7 +10,7 @@ from kaiwo.plugin.kit.json_access import as_integer, as_map, as_maps, as_object,
 from kaiwo.workload.pods.ray_cluster import allocate_cluster, check_cluster
 from kaiwo_ray_job.kinds import RAY_JOB
 from kaiwo_ray_job.observe import observe
-from kaiwo_ray_job.render import BLOCK, CLUSTER, SUBMITTER, ray_job_spec, render
+from kaiwo_ray_job.render import BLOCK, CLUSTER, SUBMITTED_BY_POD, SUBMITTER, ray_job_spec, render
 
 if TYPE_CHECKING:
     from kaiwo.plugin.facts import Allocation, Blocked
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kaiwo.plugin.observation import Observation, Outcome
     from kaiwo.plugin.rendering import AllocationInput, Rendered, RenderInput
 
-_OTHER_POD_SETS = ("head", "submitter")
+_HEAD, _SUBMITTER = "head", "submitter"
 """Kueue's names of the pod sets beside the worker groups."""
 
 
@@ -45,7 +45,9 @@ class RayJobBackend(BackendBase):
             raise SpecError(
                 f"{BLOCK}.spec.rayClusterConfig", "is no field of a RayJob; its cluster is rayClusterSpec"
             )
-        check_cluster(spec.get("rayClusterSpec"), CLUSTER, _OTHER_POD_SETS)
+        by_pod = (spec.get("submissionMode") or SUBMITTED_BY_POD) == SUBMITTED_BY_POD
+        others = (_HEAD, _SUBMITTER) if by_pod else (_HEAD,)
+        check_cluster(spec.get("rayClusterSpec"), CLUSTER, others)
         template = as_map(spec.get("submitterPodTemplate"), SUBMITTER)
         pod = as_map(template.get("spec"), f"{SUBMITTER}.spec")
         as_maps(pod.get("containers"), f"{SUBMITTER}.spec.containers")

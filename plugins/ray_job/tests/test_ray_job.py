@@ -115,6 +115,44 @@ def test_a_cluster_ends_with_its_job_and_is_never_tried_twice() -> None:
         assert word in warnings
 
 
+def test_a_cluster_for_the_autoscaler_runs_without_it() -> None:
+    """KubeRay refuses the variable and the idle times of autoscaler v2 where autoscaling is off."""
+    head = {"name": "h", "env": [{"name": "RAY_enable_autoscaler_v2", "value": "1"}]}
+    group = {"groupName": "w", "idleTimeoutSeconds": 60}
+    cluster = {
+        "enableInTreeAutoscaling": True,
+        "headGroupSpec": {"template": {"spec": {"containers": [head]}}},
+        "workerGroupSpecs": [group],
+    }
+    obj = job(image=IMAGE, entrypoint="python a.py", rayJob={"spec": {"rayClusterSpec": cluster}})
+    made = ray_job(obj)["spec"]["rayClusterSpec"]
+    (container,) = made["headGroupSpec"]["template"]["spec"]["containers"]
+    assert "RAY_enable_autoscaler_v2" not in {variable["name"] for variable in container["env"]}
+    assert "idleTimeoutSeconds" not in made["workerGroupSpecs"][0]
+    warnings = "\n".join(planned(obj).warnings)
+    assert "RAY_enable_autoscaler_v2 is not used" in warnings
+    assert "workerGroupSpecs[0].idleTimeoutSeconds is not used" in warnings
+
+
+def test_a_number_of_gpus_for_ray_that_is_not_that_of_the_pod_is_reported() -> None:
+    """With ``num-gpus: 4`` Ray leaves four of eight GPUs idle."""
+    group = {"groupName": "w", "rayStartParams": {"num-gpus": "4"}}
+    cluster = {"workerGroupSpecs": [group]}
+    for gpus, reported in ((8, True), (4, False)):
+        obj = job(image=IMAGE, gpus=gpus, ray=True, rayJob={"spec": {"rayClusterSpec": cluster}})
+        warnings = "\n".join(planned(obj).warnings)
+        assert ("workerGroupSpecs[0].rayStartParams.num-gpus: Ray uses 4 GPUs" in warnings) is reported
+
+
+@pytest.mark.parametrize(("mode", "possible"), [("HTTPMode", True), ("SidecarMode", True), (None, False)])
+def test_without_a_submitter_its_name_and_its_place_are_free(mode: str | None, possible: bool) -> None:
+    """Kueue counts the submitter among the eight sets of pods only where a pod submits the job."""
+    for groups in ([{"groupName": "submitter"}], [{"groupName": f"w{at}"} for at in range(7)]):
+        spec = {"submissionMode": mode, "rayClusterSpec": {"workerGroupSpecs": groups}}
+        found = planned(job(image=IMAGE, entrypoint="python a.py", rayJob={"spec": spec}))
+        assert bool(found.writes) is possible
+
+
 def test_no_embedded_strategy_keeps_a_cluster_that_has_ended() -> None:
     """KubeRay takes no RayJob that has one beside the shutdown: the job would fail before it runs."""
     rules = [{"policy": "DeleteCluster", "condition": {"jobStatus": "SUCCEEDED", "ttlSeconds": 10}}]

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 _NODE_TYPE = "ray.io/node-type"
 _UNHEALTHY = ("UNHEALTHY", "DEPLOY_FAILED")
+_REFUSED = "InvalidRayService"
+"""How the reasons of KubeRay's events about a RayService that it refuses begin."""
+_GIVEN_UP = ("ValidationFailed", "InitializingTimeout")
+"""Reasons of the condition Ready of a RayService that KubeRay 1.6 does not run."""
 
 
 def observe(seen: Observation) -> Outcome:
@@ -98,6 +102,8 @@ def active(seen: Observation, service: Object, pods: list[Object]) -> Outcome:
             text = one_line(item.get("message"))
             said = f"application {app} is {item['status']}" + (f": {text}" if text else "")
             return Outcome("ERROR", "ApplicationUnhealthy", said, started=started)
+    if refused := _refused_by_kuberay(seen, service, pods):
+        return refused
     finding, requeue_after, needs_events = check_pods(
         seen,
         pods,
@@ -138,8 +144,22 @@ def active(seen: Observation, service: Object, pods: list[Object]) -> Outcome:
         started=started,
         requeue_after=requeue_after,
         needs_events=seen.child if needs_events else None,
-        pod_owner=_ray_cluster(service),
+        pod_owner=_ray_cluster(service) or ("RayService", name),
     )
+
+
+def _refused_by_kuberay(seen: Observation, service: Object, pods: list[Object]) -> Outcome | None:
+    """The outcome of a RayService that KubeRay does not run: a condition says so, or an event alone."""
+    what, event = f"KubeRay rejects RayService {seen.workload.name}", seen.warning_event
+    status, metadata = lenient_map(service.get("status")), lenient_map(service.get("metadata"))
+    # The condition stays after a correction, until the service is ready.
+    known = status.get("observedGeneration") == metadata.get("generation") and pods
+    for item in () if known else lenient_maps(status.get("conditions")):
+        if item.get("type") == "Ready" and (reason := item.get("reason")) in _GIVEN_UP:
+            return Outcome("ERROR", str(reason), f"{what}: {one_line(item.get('message'))}")
+    if event is not None and not pods and event.reason.startswith(_REFUSED):
+        return Outcome("ERROR", event.reason, f"{what}: {event.message}")
+    return None
 
 
 def _ray_cluster(service: Object) -> tuple[str, str] | None:

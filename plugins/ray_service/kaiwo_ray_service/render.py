@@ -19,6 +19,7 @@ BLOCK = "spec.rayService"
 CLUSTER = f"{BLOCK}.spec.rayClusterConfig"
 SERVE = "serveConfigV2"
 
+_INCREMENTAL = "NewClusterWithIncrementalUpgrade"
 _QUEUE_KEYS = "kueue.x-k8s.io/"
 
 GRACE_PERIODS = {
@@ -48,6 +49,12 @@ def ray_service(inp: RenderInput, origins: Origins) -> tuple[Object, list[str]]:
     spec: Object = without_nulls(as_map(block.get("spec"), f"{BLOCK}.spec"))
     cluster, warnings = ray_cluster(inp, spec.get("rayClusterConfig"), CLUSTER, origins)
     spec["rayClusterConfig"] = cluster
+    strategy = as_map(spec.get("upgradeStrategy"), f"{BLOCK}.spec.upgradeStrategy").get("type")
+    if strategy == _INCREMENTAL:
+        warnings.append(
+            f"{BLOCK}.spec.upgradeStrategy.type: {_INCREMENTAL} needs Ray's autoscaler, which is off; "
+            "KubeRay ignores or refuses it: use NewCluster"
+        )
     applications = serve_config(inp.workload)
     if applications is not None:
         spec[SERVE] = applications

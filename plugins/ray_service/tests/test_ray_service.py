@@ -356,6 +356,50 @@ def test_what_refuses_the_pods_of_a_service_is_reported() -> None:
     assert "each pod is forbidden: exceeded quota: none" in found.message
 
 
+@pytest.mark.parametrize("reason", ["ValidationFailed", "InitializingTimeout"])
+def test_a_service_that_kuberay_does_not_run_is_an_error_in_its_words(reason: str) -> None:
+    """Its condition Ready says why; after a correction the condition stays for a while beside the pods."""
+    child = {"metadata": {"name": "chat"}, "spec": {}, "status": {"phase": "Running"}}
+    refused = {"conditions": [{"type": "Ready", "status": "False", "reason": reason, "message": "no user"}]}
+    workload = Workload.from_object(MINIMAL)
+    for inner, pods, word in (
+        ({"status": refused}, (), "ERROR"),
+        ({"metadata": {"generation": 2}, "status": {**refused, "observedGeneration": 1}}, (WORKER,), "ERROR"),
+        (
+            {"metadata": {"generation": 2}, "status": {**refused, "observedGeneration": 2}},
+            (WORKER,),
+            "RUNNING",
+        ),
+    ):
+        seen = Observation(workload, child, pods, None, queued=False, now=NOW, secondary={RAY_SERVICE: inner})
+        found = observe(seen)
+        assert found.status == word
+        assert (found.reason == reason and "no user" in found.message) is (word == "ERROR")
+
+
+def test_a_service_that_kuberay_refuses_in_an_event_alone_is_an_error() -> None:
+    """KubeRay before 1.6 sets no condition; the event is about the RayService, not about its wrapper."""
+    child = {"metadata": {"name": "chat"}, "spec": {}, "status": {"phase": "Running"}}
+    born = (NOW - timedelta(seconds=5)).isoformat()
+    secondary = {RAY_SERVICE: {"metadata": {"creationTimestamp": born}, "status": {}}}
+    observed = {"pods": (), "admission": None, "queued": False, "now": NOW, "secondary": secondary}
+    workload = Workload.from_object(MINIMAL)
+    found = observe(Observation(workload, child, **observed))
+    assert found.needs_events is child
+    assert found.pod_owner == ("RayService", "chat")
+    event = Finding("InvalidRayServiceSpec", "cannot set redis username")
+    found = observe(Observation(workload, child, warning_event=event, **observed))
+    assert (found.status, found.reason) == ("ERROR", "InvalidRayServiceSpec")
+    assert "cannot set redis username" in found.message
+
+
+def test_an_upgrade_that_needs_the_autoscaler_is_reported() -> None:
+    """Autoscaling is off, so the gradual upgrade of KubeRay is impossible."""
+    strategy = {"type": "NewClusterWithIncrementalUpgrade", "clusterUpgradeOptions": {}}
+    obj = service(image="x", rayService={"spec": {"upgradeStrategy": strategy, "serveConfigV2": "{}"}})
+    assert "spec.rayService.spec.upgradeStrategy.type" in "\n".join(planned(obj).warnings)
+
+
 def test_a_problem_of_a_service_that_serves_is_reported() -> None:
     """READY as Ray reports, with what keeps one of its workers from running."""
     stuck = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/5 nodes"}

@@ -195,6 +195,25 @@ def test_globs_match_as_shells_do(glob: str, yes: list[str], no: list[str]) -> N
     assert [name for name in no if matches(name)] == []
 
 
+@pytest.mark.parametrize(
+    ("glob", "advice"),
+    [
+        ("*.{bin,txt}", "name the folder once for each alternative"),
+        ("/sub/*.bin", "write 'sub/*.bin'"),
+        ("./.hidden", "write '.hidden'"),
+        ("sub/", "write 'sub/**'"),
+        ("!*.txt", "cannot exclude"),
+        ("*.bin", ""),
+        (None, ""),
+    ],
+)
+def test_a_glob_of_another_program_is_explained(glob: str | None, advice: str) -> None:
+    """Where nothing matches, the next step says how it is written here."""
+    found = globs.advice(glob)
+    assert advice in found
+    assert bool(found) is bool(advice)
+
+
 @example("[a--]", "a")
 @example("[a-b--c]", "-")
 @example("[a~~b||c]", "~")

@@ -232,6 +232,23 @@ def test_only_the_named_keys_are_mounted_and_each_once() -> None:
     ]
 
 
+def test_a_variable_of_the_workloads_own_volume_or_container_is_not_the_download_pods() -> None:
+    """The API server refuses a file of a volume that a pod does not have, and the job never started."""
+    variables = [
+        {"name": "FILE", "valueFrom": {"fileKeyRef": {"volumeName": "v", "path": "p", "key": "k"}}},
+        {
+            "name": "MEMORY",
+            "valueFrom": {"resourceFieldRef": {"containerName": "main", "resource": "limits.memory"}},
+        },
+        {"name": "CPU", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}},
+    ]
+    workload = job(storage=storage(s3=[S3]), image="x", env=variables)
+    [download] = download_pod(workload)["containers"]
+    assert [item["name"] for item in download["env"]] == ["HOME", "CPU"]
+    [own] = rendered(workload)["Job", "train"]["spec"]["template"]["spec"]["containers"]
+    assert {"FILE", "MEMORY", "CPU"} <= {item["name"] for item in own["env"]}
+
+
 def test_the_users_variables_come_after_the_pods_own() -> None:
     """HF_HOME is the cache volume unless the user says otherwise; HOME is always the writable place."""
     section = {

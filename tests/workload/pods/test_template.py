@@ -40,6 +40,12 @@ def template(
     return pod_template(inp, given, ROLE, Origins("spec.job."))[0]
 
 
+def warned(given: Any, **spec: Any) -> list[str]:
+    """The warnings about that template."""
+    inp = RenderInput(Workload.from_object(job(**spec)), RESOLVED)
+    return pod_template(inp, given, ROLE, Origins("spec.job."))[1]
+
+
 def embedded(**pod: Any) -> Object:
     """An embedded template with one named container."""
     return {"spec": {"containers": [{"name": "mine", "image": "mine:1"}], **pod}}
@@ -294,6 +300,21 @@ def test_nonsense_in_an_embedded_template_names_the_field(given: Any, path: str)
     with pytest.raises(SpecError) as caught:
         template(given)
     assert caught.value.path == f"spec.job.spec.template{path}"
+
+
+def test_a_mount_and_a_port_that_another_one_replaces_are_reported() -> None:
+    """Each once, by its place; a probe may name the port, and a program may need the files."""
+    storage = {"storageEnabled": True, "data": {"storageSize": "1Gi", "mountPath": "/data"}}
+    ports = [{"containerPort": 80, "name": "http"}, {"containerPort": 80, "name": "metrics"}]
+    mounts = [{"name": "own", "mountPath": "/data"}]
+    twice = embedded(containers=[{"name": "a", "ports": [*ports, ports[1]], "volumeMounts": mounts}])
+    made, warnings = template(twice, storage=storage), warned(twice, storage=storage)
+    (container,) = made["spec"]["containers"]
+    assert [port["name"] for port in container["ports"]] == ["metrics"]
+    assert [mount["name"] for mount in container["volumeMounts"]] == ["data"]
+    for place in ("volumeMounts[0] (own) is not used", "ports[0] (http) is not used"):
+        assert sum(place in warning for warning in warnings) == 1
+    assert len(warnings) == 2
 
 
 def test_nulls_do_not_survive() -> None:

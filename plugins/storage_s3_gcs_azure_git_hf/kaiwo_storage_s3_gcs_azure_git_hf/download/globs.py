@@ -7,6 +7,9 @@ from functools import lru_cache
 
 DEFAULT = "**/*"
 
+_LEADING = re.compile(r"^(\./|/)+")
+_BRACES = re.compile(r"\{[^{}]*,[^{}]*\}")
+
 
 @lru_cache(maxsize=256)
 def compile_glob(glob: str) -> re.Pattern[str]:
@@ -55,6 +58,20 @@ def _escape_set(content: str) -> str:
         doubled = character == "-" and position > 1 and content[position - 1] == "-"
         out.append("\\" + character if first or doubled or character in "\\[&~|" else character)
     return "".join(out)
+
+
+def advice(glob: str | None) -> str:
+    """What to write for a glob that looks like one of another program; empty where it does not."""
+    glob = glob or DEFAULT
+    if _BRACES.search(glob):
+        return "braces stand for themselves; name the folder once for each alternative"
+    if glob.startswith(("/", "./")):
+        return f"the glob is relative to path; write {_LEADING.sub('', glob)!r}"
+    if glob.endswith("/"):
+        return f"a glob names files; write {glob + '**'!r} for all below that folder"
+    if glob.startswith("!"):
+        return "a glob cannot exclude; '!' stands for itself outside of brackets"
+    return ""
 
 
 def listing_prefix(path: str) -> str:

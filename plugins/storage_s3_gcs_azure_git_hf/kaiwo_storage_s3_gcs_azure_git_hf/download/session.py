@@ -197,7 +197,7 @@ class DownloadSession:
                 raise NotAvailableError(
                     where,
                     f"no object in {name} matches {glob or globs.DEFAULT!r}",
-                    "check path and glob; path matches whole folder names",
+                    globs.advice(glob) or "check path and glob; path matches whole folder names",
                 )
             self.budget.add(where, files=len(found), size=sum(file.size for file in found))
             for file in found:
