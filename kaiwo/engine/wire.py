@@ -49,9 +49,7 @@ class WatchEvent(msgspec.Struct, frozen=True, gc=False):
 
 encode = msgspec.json.Encoder().encode
 
-_UNLIKE_IN_YAML = re.compile(
-    rb"\x7f|\xc2[\x80-\x9f]|\xe2\x80[\xa8\xa9]|\xef\xbb\xbf|\xef\xbf[\xbe\xbf]"
-)
+_UNLIKE_IN_YAML = re.compile(rb"\x7f|\xc2[\x80-\x9f]|\xe2\x80[\xa8\xa9]|\xef\xbb\xbf|\xef\xbf[\xbe\xbf]")
 """DEL, C1 controls, U+2028, U+2029, U+FEFF, U+FFFE and U+FFFF in UTF-8."""
 
 
