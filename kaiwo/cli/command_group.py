@@ -78,6 +78,8 @@ class LazyGroup(click.Group):
         """As click's, but an unknown name is answered with the nearest one."""
         name = args[0]
         command = self.get_command(ctx, name)
+        if command is None and name == "help" and not ctx.resilient_parsing:
+            return self._resolve_help(ctx, args[1:])
         if command is not None:
             if options.settings(ctx).watch and options.WATCH not in command.params:
                 raise click.UsageError(f"{name} does not support --watch", ctx=ctx)
@@ -93,6 +95,16 @@ class LazyGroup(click.Group):
         known = self.list_commands(ctx)
         hint = did_you_mean(name, known) or f"known: {', '.join(known)}"
         raise click.UsageError(f'unknown command "{name}"; {hint}', ctx=ctx)
+
+    def _resolve_help(
+        self, ctx: click.Context, words: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """``help submit`` is ``submit --help``, as for git and kubectl; without a command the group's own."""
+        named = [word for word in words if word != "help" and not word.startswith("-")]
+        if not named:
+            click.echo(ctx.get_help())
+            ctx.exit()
+        return self.resolve_command(ctx, [*named, "--help"])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Names from the tables, importing no command, and the options of this group."""

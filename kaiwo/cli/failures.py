@@ -91,15 +91,47 @@ _NO_INTEGER = re.compile(r"is not a valid integer( range)?$")
 
 def _reworded(error: click.ClickException) -> Failure:
     """Click's own error in the form of all others: lower case, without a full stop, and with a hint."""
-    text = _NO_INTEGER.sub("is not a whole number", error.format_message().rstrip("."))
+    meant = error.ctx and _what_was_meant(error, error.ctx) if isinstance(error, click.UsageError) else ""
+    if isinstance(error, click.NoSuchOption):
+        text = f"no such option '{error.option_name}'" if meant else _unknown_option(error)
+    else:
+        text = _NO_INTEGER.sub("is not a whole number", error.format_message().rstrip("."))
+    # click lists the choices of a missing argument one a line.
+    text = " ".join(text.replace(". Choose from:", "; choose one of:").split())
     text = text[:1].lower() + text[1:]
     hint = ""
     if isinstance(error, click.UsageError) and error.ctx is not None:
         hint = f"{error.ctx.command_path} --help"
-        if isinstance(error, click.NoSuchOption) and "sets" in (p.name for p in error.ctx.command.params):
-            name = error.option_name.lstrip("-")
-            hint = f"a field of the file is changed with --set {name}=VALUE; {hint}"
+        hint = f"{meant}; {hint}" if meant else hint
     return Failure(text, hint, code=error.exit_code)
+
+
+def _unknown_option(error: click.NoSuchOption) -> str:
+    from kaiwo.api.suggestion import did_you_mean
+
+    meant = did_you_mean(error.option_name, error.possibilities or ())
+    return f"no such option '{error.option_name}'" + (f"; {meant}" if meant else "")
+
+
+def _what_was_meant(error: click.UsageError, ctx: click.Context) -> str:
+    """What people mean who know kubectl or the fields of a workload; empty where nothing fits."""
+    if isinstance(error, click.NoSuchOption):
+        if "sets" in (param.name for param in ctx.command.params):
+            from kaiwo.api.workload_spec import JobSpec, ServiceSpec
+            from kaiwo.cli.other_commands import OPTIONS
+
+            name = error.option_name.lstrip("-")
+            fields = {**JobSpec.model_fields, **ServiceSpec.model_fields}
+            if name in {field.alias or word for word, field in fields.items()}:
+                return f"a field of the file is changed with --set {name}=VALUE"
+            return OPTIONS.get(error.option_name, "")
+    elif "unexpected extra argument" in error.message:
+        from kaiwo.client.kinds import KIND_NAMES
+
+        kind = ctx.params.get("name")
+        if isinstance(kind, str) and kind.lower() in KIND_NAMES:
+            return f"write {kind}/NAME as one word"
+    return ""
 
 
 def translated(error: Exception) -> Failure | None:

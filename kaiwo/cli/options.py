@@ -8,6 +8,7 @@ option that a command declares itself is left to the command.
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from kaiwo.client.user_config import UserConfig
 
 Format = Literal["table", "wide", "json", "yaml", "name"]
+
+_LONGEST_NAMESPACE = 63
 
 FORMATS: tuple[Format, ...] = ("table", "wide", "json", "yaml", "name")
 
@@ -78,10 +81,27 @@ def use_configured_namespace(config: UserConfig) -> None:
         chosen.namespace = chosen.namespace or config.namespace
 
 
+def check_namespace_name(name: str, ctx: click.Context, param: click.Parameter) -> None:
+    """Refuse what no namespace can be called, without asking a cluster.
+
+    Raises:
+        click.BadParameter: it is not a DNS label.
+    """
+    if len(name) > _LONGEST_NAMESPACE or not re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", name):
+        raise click.BadParameter(
+            f'"{name}" cannot be a namespace; expected at most {_LONGEST_NAMESPACE} lower-case letters, '
+            "digits and '-', with a letter or digit at both ends",
+            ctx,
+            param,
+        )
+
+
 def _store(ctx: click.Context, param: click.Parameter, value: Any) -> None:
     """Keep what was given; what was not given must not undo what was given before the command's name."""
-    if value is None or value is False or value == 0:
+    if not value:
         return
+    if param.name == "namespace" and not ctx.resilient_parsing:
+        check_namespace_name(value, ctx, param)
     chosen = settings(ctx)
     match param.name:
         case "no_color":

@@ -67,6 +67,11 @@ def clean(text: str, keep: str = "") -> str:
     return "".join(char if char.isprintable() or char in keep else " " for char in text)
 
 
+def counted(number: int, noun: str) -> str:
+    """A number and its noun: ``1 file``, ``2 files``."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def styled_state(state: str) -> str:
     """The state of an object or pod in its colour, for text on a terminal; elsewhere it is only cleaned."""
     color = state_color(state)

@@ -29,6 +29,10 @@ def parse_name(text: str) -> tuple[tuple[Resource, ...], str]:
         raise InvalidArgument(
             f'{text}: unknown kind "{kind}" (known: job, service)', "write job/NAME or service/NAME"
         )
+    if not name and not slash:
+        raise InvalidArgument(
+            "expected the name of a workload, got an empty string", "kaiwo list shows the names"
+        )
     if not name:
         raise InvalidArgument(f"{text}: expected a name after the slash", "kaiwo list shows the names")
     return kinds, name

@@ -190,11 +190,20 @@ def is_terminal(workload: Object) -> bool:
     return workload_word(workload) in TERMINAL
 
 
+def _downloads(workload: Object) -> bool:
+    """Whether the workload names anything that is downloaded before it starts."""
+    storage = (workload.get("spec") or {}).get("storage") or {}
+    data, models = storage.get("data") or {}, storage.get("huggingFace") or {}
+    return bool(data.get("download") or models.get("preCacheRepos"))
+
+
 def why_no_pods(workload: Object, *, download: bool = False) -> NoPods:
     """The error for a workload without pods, in the words of its status."""
     name, word = label(workload), workload_word(workload)
     status = workload.get("status") or {}
     reason = str(status.get("message") or status.get("reason") or "")
+    if download and not _downloads(workload):
+        return NoPods(f"{name} downloads nothing: spec.storage names no download", f"kaiwo logs {name}")
     what = "download pod" if download else "pod"
     if not word:
         said = "not yet observed by an operator"

@@ -115,11 +115,12 @@ async def gpu_report(
         PrometheusError: the server does not answer.
         InvalidArgument: its URL cannot be used.
         Forbidden: the workloads may not be listed.
+        NotInstalled: the cluster does not serve the kinds.
     """
-    from kaiwo.client.kinds import WORKLOADS
+    from kaiwo.client.workloads import list_workloads
 
     now = datetime.now(UTC)
-    workloads = [obj for kind in WORKLOADS async for obj in api.list(kind, namespace)]
+    workloads = await list_workloads(api, namespace)
     used: PodUse | None = None
     if prometheus:
         from kaiwo.client.prometheus import pod_use

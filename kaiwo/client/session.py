@@ -228,8 +228,10 @@ class AsyncClient(ObservingClient):
             WorkloadNotFound: there is none of that name.
             WorkloadFailed: one ended otherwise, stayed in ERROR, or was deleted.
             WaitTimeout: the time is over.
+            InvalidArgument: ``until`` or ``timeout`` cannot be used.
         """
         _check_statuses(until)
+        waiting.check_timeout(timeout)
         objects = [await self._find(name, namespace) for name in names]
 
         def report(obj: Object) -> None:
@@ -260,7 +262,9 @@ class AsyncClient(ObservingClient):
         Raises:
             WorkloadNotFound: there is none of that name.
             WaitTimeout: the time is over and one still exists.
+            InvalidArgument: ``timeout`` cannot be used; nothing was deleted.
         """
+        waiting.check_timeout(timeout)
         objects = [await self._find(name, namespace) for name in names]
         going = [obj for obj in objects if await deletion.delete(self.api, obj)]
         if wait:

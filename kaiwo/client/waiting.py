@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kaiwo.api.status_words import TERMINAL
 from kaiwo.client import workload_fields
-from kaiwo.client.errors import WaitTimeout, WorkloadFailed
+from kaiwo.client.errors import InvalidArgument, WaitTimeout, WorkloadFailed
 from kaiwo.client.kinds import BY_KIND
 from kaiwo.client.list_watch import ListScope, ListWatch, is_transient
 from kaiwo.client.lookup import label
@@ -55,6 +55,25 @@ class _Waited:
     word: str = ""
     reason: str = ""
     error_since: float | None = None
+
+
+def _state(obj: Object) -> str:
+    return workload_fields.word(obj) or "not yet observed by an operator"
+
+
+def check_timeout(seconds: object) -> None:
+    """Refuse what is no number of seconds before anything is read or changed.
+
+    Raises:
+        InvalidArgument: it is not.
+    """
+    if seconds is None:
+        return
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:
+        raise InvalidArgument(
+            f"timeout: expected seconds as a number of 0 or more, got {seconds!r}",
+            "of a timedelta: its total_seconds()",
+        )
 
 
 class WaitState:
@@ -125,7 +144,7 @@ class WaitState:
         self._deadline = now + self._timeout if self._deadline is None else self._deadline
         if self._pending and now >= self._deadline:
             still = list(self._pending.values())
-            named = ", ".join(f"{w.label} ({w.word or 'not yet observed by an operator'})" for w in still)
+            named = ", ".join(f"{one.label} ({_state(one.last)})" for one in still)
             raise WaitTimeout(
                 f"timed out waiting for {named}", f"kaiwo status {still[0].label} -n {still[0].namespace}"
             )

@@ -66,6 +66,11 @@ class WorkloadRecord(Record, frozen=True, kw_only=True):
     completed_at: datetime | None
     object: dict[str, Any]
 
+    def __repr__(self) -> str:
+        """Every field but the object, which would fill the page of a notebook."""
+        shown = [f"{name}={getattr(self, name)!r}" for name in self.__struct_fields__ if name != "object"]
+        return f"WorkloadRecord({', '.join(shown)}, object=...)"
+
     @property
     def label(self) -> str:
         """The short name: ``job/train``."""

@@ -8,7 +8,7 @@ from kaiwo.engine.errors import Conflict, Invalid
 from kaiwo.engine.failing_writes import FailingWrites
 from kaiwo.engine.reader import Reader, object_path, query_string
 from kaiwo.engine.transport import JSON, HttpRequest
-from kaiwo.engine.wire import encode
+from kaiwo.engine.wire import encode, encode_for_yaml
 
 if TYPE_CHECKING:
     from kaiwo.engine.credentials import Connection
@@ -112,7 +112,7 @@ class Client(Reader):
             dryRun="All" if dry_run else None,
         )
         request = HttpRequest(
-            "apply", str(resource), "PATCH", path, encode(obj), _APPLY, mutating=not dry_run
+            "apply", str(resource), "PATCH", path, encode_for_yaml(obj), _APPLY, mutating=not dry_run
         )
         return await self._send_to(obj["metadata"].get("uid"), request)
 

@@ -126,9 +126,9 @@ def contexts(paths: Sequence[Path]) -> list[str]:
 def _merged(paths: Sequence[Path]) -> Object:
     found = [path for path in paths if path.is_file()]
     if not found:
-        names = ", ".join(str(path) for path in paths)
+        names = ", ".join(f"{path}: {'is no file' if path.exists() else 'no such file'}" for path in paths)
         raise CredentialsError(
-            f"no kubeconfig: {names}: no such file. Name one with --kubeconfig or the KUBECONFIG variable."
+            f"no kubeconfig: {names}. Name one with --kubeconfig or the KUBECONFIG variable."
         )
     merged: Object = {"apiVersion": "v1", "kind": "Config", **{name: [] for name in _LISTS}}
     for path in found:
@@ -167,7 +167,12 @@ def _pem(section: Object, field: str) -> str | None:
     if data:
         return _ascii(base64.b64decode(str(data), validate=False))
     path = section.get(field)
-    return _ascii(Path(str(path)).read_bytes()) if path else None
+    if not path:
+        return None
+    try:
+        return _ascii(Path(str(path)).read_bytes())
+    except OSError as error:
+        raise ValueError(f"{field} {path} cannot be read: {error.strerror}") from error
 
 
 def _ascii(pem: bytes) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
 from kaiwo.engine.decode_limits import fault, items, members, readable
@@ -46,6 +48,22 @@ class WatchEvent(msgspec.Struct, frozen=True, gc=False):
 
 
 encode = msgspec.json.Encoder().encode
+
+_UNLIKE_IN_YAML = re.compile(rb"\x7f|\xc2[\x80-\x9f]|\xe2\x80[\xa8\xa9]|\xef\xbb\xbf|\xef\xbf[\xbe\xbf]")
+"""DEL, C1 controls, U+2028, U+2029, U+FEFF, U+FFFE and U+FFFF in UTF-8."""
+
+
+def encode_for_yaml(value: object) -> bytes:
+    """JSON that a YAML parser reads as a JSON parser does.
+
+    Server-side apply is parsed as YAML. Of the characters that JSON lets stand in a string, that refuses some
+    and folds others, which are line breaks there, to a blank.
+    """
+    body = encode(value)
+    if body.isascii() and b"\x7f" not in body:
+        return body
+    return _UNLIKE_IN_YAML.sub(lambda found: b"\\u%04x" % ord(found[0].decode()), body)
+
 
 _list = msgspec.json.Decoder(_List).decode
 _event = msgspec.json.Decoder(WatchEvent).decode

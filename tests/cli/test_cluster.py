@@ -313,7 +313,7 @@ def test_delete_needs_confirmation_on_a_terminal(
     monkeypatch.setattr("kaiwo.cli.commands.delete.on_terminal", lambda: True)
     refused = here("delete", "train", stdin=b"n\n")
     assert refused.code == 1
-    assert "job/train (new, 1 GPUs)" in refused.err
+    assert "job/train (new, 1 GPU)" in refused.err
     assert "nothing was deleted" in refused.err
     assert live(control_plane, namespace)
     assert here("delete", "train", "--yes").code == 0

@@ -88,6 +88,32 @@ def test_every_command_loads_and_has_help(cli: Cli, name: str) -> None:
     assert result.out.startswith(f"Usage: kaiwo {name}")
 
 
+@pytest.mark.parametrize("words", [["submit"], ["plugin", "new"], ["--verbose", "list"]])
+def test_help_is_a_word_too(cli: Cli, words: list[str]) -> None:
+    """``kaiwo help submit`` is ``kaiwo submit --help``, as git and kubectl have it."""
+    named = [word for word in words if not word.startswith("-")]
+    assert cli("help", *words).out == cli(*named, "--help").out
+    assert cli("help").out == cli("help", "help").out == cli("--help").out
+    unknown = cli("help", "lst")
+    assert (unknown.code, unknown.out) == (2, "")
+    assert 'did you mean "list"?' in unknown.err
+
+
+@pytest.mark.parametrize("option", ["--namespace", "--context", "--kubeconfig"])
+def test_an_empty_option_is_one_that_was_not_given(cli: Cli, home: Path, option: str) -> None:
+    """A script passes an unset variable; kubectl takes it for none."""
+    result = cli(option, "", "list")
+    assert f"{home}/.kube/config: no such file" in result.err
+
+
+@pytest.mark.parametrize("name", ["sandbox", "demo"])
+def test_help_of_the_sandbox_begins_with_examples(cli: Cli, name: str) -> None:
+    """The first commands that somebody without a cluster types."""
+    summary, example = cli(name, "--help").out.split("\n\n")[1:3]
+    assert len(summary.splitlines()) <= 2
+    assert example.startswith(f"    kaiwo {name}")
+
+
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_help_begins_with_examples(cli: Cli, name: str) -> None:
     """The first thing below one line of text is something to type."""

@@ -357,6 +357,31 @@ COMMAND_LINES = (
         (*CHECK, "--set", "gpu=2"),
     ),
     Slip("--gpus of submit", spec("gpus: 1"), ("--gpus", "--set gpus=VALUE"), USAGE, (*CHECK, "--gpus", "2")),
+    Slip("-k of kubectl", spec("gpus: 1"), ("'-k'", "kubectl kustomize DIR"), USAGE, (*CHECK, "-k", ".")),
+    Slip(
+        "an option misspelt", None, ("'--gpu'; did you mean \"--gpus\"?",), USAGE, ("run", "--gpu", "2", "x")
+    ),
+    Slip("kind and name as two words", None, ("write job/NAME as one word",), USAGE, ("status", "job", "a")),
+    Slip(
+        "an unset variable as a name", None, ("name of a workload, got an empty string",), USAGE, ("why", "")
+    ),
+    Slip("a name where list takes a kind", None, ("kaiwo status NAME",), USAGE, ("list", "train")),
+    Slip(
+        "a namespace that no namespace can be called",
+        spec("gpus: 1"),
+        ("--namespace", '"My_Team" cannot be a namespace', "lower-case letters"),
+        USAGE,
+        (*CHECK, "-n", "My_Team"),
+    ),
+    Slip("no shell to complete for", None, ("choose one of: bash, fish, zsh",), USAGE, ("completion",)),
+    Slip(
+        "a directory whose files are one level below",
+        None,
+        ("subdirectories are not read", "jobs/large"),
+        USAGE,
+        ("submit", "--dry-run=client", "jobs"),
+        {"jobs/large/job.yaml": spec("gpus: 1")},
+    ),
     Slip(
         "no kubeconfig",
         spec("gpus: 1"),
@@ -450,6 +475,7 @@ def test_a_slip_is_answered_with_its_cause_and_the_next_step(
     if slip.text is not None:
         Path("job.yaml").write_bytes(slip.text if isinstance(slip.text, bytes) else slip.text.encode())
     for name, text in slip.files.items():
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
         Path(name).write_text(text)
     for name, value in slip.environment.items():
         monkeypatch.setenv(name, value)

@@ -104,5 +104,18 @@ def test_the_main_container_is_the_annotated_or_the_first() -> None:
 )
 def test_why_there_is_no_pod(status: dict[str, str], download: bool, text: str) -> None:
     """In the words of the status."""
-    workload = {"kind": "KaiwoJob", "metadata": {"name": "train"}, "status": status}
+    storage = {"huggingFace": {"preCacheRepos": [{"repoId": "a/b"}]}}
+    workload = {
+        "kind": "KaiwoJob",
+        "metadata": {"name": "train"},
+        "spec": {"storage": storage},
+        "status": status,
+    }
     assert str(why_no_pods(workload, download=download)) == text
+
+
+@pytest.mark.parametrize("spec", [{}, {"storage": None}, {"storage": {"data": {"storageSize": "1Gi"}}}])
+def test_a_workload_without_downloads_never_had_a_download_pod(spec: dict[str, Any]) -> None:
+    """A pod that is gone and one that never was are told apart, whatever the status is."""
+    workload = {"kind": "KaiwoJob", "metadata": {"name": "train"}, "spec": spec, "status": {}}
+    assert str(why_no_pods(workload, download=True)).startswith("job/train downloads nothing")

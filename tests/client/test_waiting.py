@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from kaiwo.client.errors import WaitTimeout, WorkloadFailed
-from kaiwo.client.waiting import ERROR_SECONDS, WaitState
+from kaiwo.client.errors import InvalidArgument, WaitTimeout, WorkloadFailed
+from kaiwo.client.waiting import ERROR_SECONDS, WaitState, check_timeout
+from kaiwo.client.workloads import record
 
 
 def job(word: str, **metadata: Any) -> dict[str, Any]:
@@ -51,6 +52,27 @@ def test_a_workload_in_error_is_read_again_when_its_time_is_over() -> None:
     state = WaitState([job("ERROR")])
     state.observe({"u": job("ERROR")}, 100.0)
     assert state.seconds_left(110.0) == ERROR_SECONDS - 10
+
+
+@pytest.mark.parametrize("seconds", ["1s", -1, float("nan"), True])
+def test_a_timeout_that_is_no_number_of_seconds_is_refused(seconds: object) -> None:
+    """A duration as on the command line is named, before anything is waited for or deleted."""
+    with pytest.raises(InvalidArgument, match="timeout: expected seconds as a number"):
+        check_timeout(seconds)
+
+
+def test_a_wait_that_is_over_at_once_names_the_status_that_was_read() -> None:
+    """Time-out 0 asks once; the workload is not called unobserved."""
+    with pytest.raises(WaitTimeout, match=r"job/train \(RUNNING\)"):
+        wait("RUNNING", timeout=0)
+
+
+def test_a_record_is_short_on_the_page_of_a_notebook() -> None:
+    """A list of workloads is shown by a notebook as it is."""
+    shown = repr(record({**job("RUNNING"), "spec": {"image": "x" * 1000}}))
+    assert shown.startswith("WorkloadRecord(kind='KaiwoJob', name='train', namespace='team'")
+    assert "status='RUNNING'" in shown
+    assert len(shown) < 500
 
 
 def test_a_timeout_is_the_users_choice() -> None:

@@ -155,6 +155,7 @@ async def test_a_detached_run_returns_at_once(run: Any, client: Client, namespac
     assert result.code == 0
     record = yaml.safe_load(result.out)
     assert (record["workload"]["name"], record["shippedFiles"]) == ("train", 1)
+    assert "managedFields" not in result.out
     assert "kaiwo logs -f job/train" in result.err
     again = await run("-d", "--name", "train", "--image", "x", "python", "train.py")
     assert again.code == 1

@@ -89,6 +89,17 @@ async def test_preconditions_conflict_instead_of_hitting_a_successor(
     assert (await client.get(CONFIG_MAP, namespace, "a"))["data"] == {"x": "4"}
 
 
+async def test_applied_text_arrives_as_it_was_sent(
+    client: Client, namespace: str, config_map: Callable[..., Object]
+) -> None:
+    """Apply is parsed as YAML, which takes some characters of JSON for line breaks and refuses others."""
+    text = "".join(map(chr, (*range(0x1, 0x20), *range(0x7E, 0xA1), 0x2028, 0x2029, 0xFEFF, 0xFFFE, 0xFFFF)))
+    sent = {"text": f"a {text} b", "lines": "c\u0085d\u2028 e", "plain": "é 漢 😀 ' \" \\u009b"}
+    applied = await client.apply(CONFIG_MAP, config_map("a", sent), field_manager="me")
+    assert applied["data"] == sent
+    assert (await client.get(CONFIG_MAP, namespace, "a"))["data"] == sent
+
+
 async def test_names_lead_nowhere_else(client: Client, namespace: str) -> None:
     """A name with a slash, a question mark or dots is a name that does not exist, not another URL."""
     for name in ("a/../../secrets", "a?watch=true", "a%2Fb", "..", "ä"):

@@ -232,6 +232,21 @@ def test_a_missing_file_is_reported(tmp_path: Path) -> None:
         load(tmp_path / "none")
 
 
+def test_a_directory_in_place_of_a_kubeconfig_is_no_missing_file(tmp_path: Path) -> None:
+    """Whoever looks finds that it exists."""
+    with pytest.raises(CredentialsError, match=r"is no file.*--kubeconfig"):
+        load(tmp_path)
+
+
+def test_a_certificate_that_is_not_there_is_reported_with_its_field(tmp_path: Path) -> None:
+    """A kubeconfig names up to three files; the message says which of them is missing."""
+    missing = config({}, **{"certificate-authority": "/none/ca.crt", "server": "https://127.0.0.1:1"})
+    with pytest.raises(
+        CredentialsError, match=r"certificate-authority /none/ca\.crt cannot be read: No such"
+    ):
+        load(write(tmp_path / "k", missing))
+
+
 @pytest.mark.parametrize("data", ["not base64 !", base64.b64encode(b"no certificate").decode()])
 def test_a_broken_certificate_is_reported(tmp_path: Path, data: str) -> None:
     """Bad TLS material names the context and does not crash."""

@@ -11,9 +11,9 @@ import click
 from kaiwo.cli import kit, options
 from kaiwo.cli.duration import SECONDS
 from kaiwo.cli.failures import FAILED, NOT_FOUND, USAGE, Failure
-from kaiwo.cli.terminal import clean
+from kaiwo.cli.terminal import clean, counted
 from kaiwo.client import deletion, user_config, workload_fields
-from kaiwo.client.kinds import WORKLOADS
+from kaiwo.client.kinds import KIND_NAMES, WORKLOADS
 from kaiwo.client.lookup import find_all, label, parse_name
 
 if TYPE_CHECKING:
@@ -89,7 +89,8 @@ def _resolve(cluster: Cluster, names: Sequence[str], *, ignore_not_found: bool) 
     if missing and not ignore_not_found:
         named = ", ".join(missing)
         what = f"{named} not found in namespace {cluster.namespace}; nothing was deleted"
-        raise Failure(what, "kaiwo list -A", code=NOT_FOUND)
+        kind = next((name for name in missing if name.lower() in KIND_NAMES), "")
+        raise Failure(what, f"write {kind}/NAME as one word" if kind else "kaiwo list -A", code=NOT_FOUND)
     return list(found.values())
 
 
@@ -97,7 +98,8 @@ def _confirm(cluster: Cluster, objects: Sequence[Object]) -> None:
     click.echo(f"in namespace {cluster.namespace}:", err=True)
     for obj in objects:
         word = workload_fields.word(obj) or "new"
-        click.echo(clean(f"  {label(obj)} ({word}, {workload_fields.gpus(obj)} GPUs)"), err=True)
+        gpus = counted(int(workload_fields.gpus(obj)), "GPU")
+        click.echo(clean(f"  {label(obj)} ({word}, {gpus})"), err=True)
     what = "it and its data volumes" if len(objects) == 1 else f"these {len(objects)} and their data volumes"
     if not click.confirm(f"Delete {what}?", err=True):
         raise Failure("nothing was deleted", code=FAILED)

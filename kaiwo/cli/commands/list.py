@@ -57,7 +57,9 @@ def _kind(ctx: click.Context, param: click.Parameter, value: str | None) -> tupl
     if value is None:
         return WORKLOADS
     if value.lower() not in KIND_NAMES:
-        raise click.BadParameter(f'unknown kind "{value}" (known: job, service)', ctx, param)
+        raise click.BadParameter(
+            f'unknown kind "{value}" (known: job, service); kaiwo status NAME shows one workload', ctx, param
+        )
     return (KIND_NAMES[value.lower()],)
 
 

@@ -21,7 +21,7 @@ _FORMATS = ("table", "json", "yaml", "csv")
 
 @click.command()
 @click.option(
-    "--since", type=SECONDS, default=_WEEK, show_default="7d", help="Length of the window: 24h, 30d."
+    "--since", type=SECONDS, default=_WEEK, metavar="DURATION", help="Length of the window: 24h, 30d (7d)."
 )
 @click.option(
     "--by",

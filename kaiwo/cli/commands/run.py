@@ -12,7 +12,7 @@ import click
 from kaiwo.cli import kit, options
 from kaiwo.cli.failures import USAGE, Failure
 from kaiwo.cli.misplaced_options import CommandWithTail, misplaced
-from kaiwo.cli.terminal import clean
+from kaiwo.cli.terminal import clean, counted
 from kaiwo.client import user_config
 from kaiwo.client.lookup import label
 
@@ -225,7 +225,8 @@ def _report_shipping(prepared: PreparedRun) -> None:
     archive = prepared.archive
     if archive is None:
         return
-    kit.say(f"shipping {archive.files} files ({len(archive.content) / 1024:.1f} KiB packed) to /workdir")
+    size = len(archive.content) / 1024
+    kit.say(f"shipping {counted(archive.files, 'file')} ({size:.1f} KiB packed) to /workdir")
     for note in archive.notes:
         kit.say(f"warning: {note}")
     shown = archive.left_out if kit.settings().verbosity > 0 else archive.left_out[:_SHOWN]
@@ -278,12 +279,12 @@ def _show(prepared: PreparedRun, mode: _Mode) -> None:
 
 def _write(prepared: PreparedRun, live: Object) -> None:
     """The result on standard output if ``-o`` is given."""
-    from kaiwo.cli.output.objects import name_of
+    from kaiwo.cli.output.objects import name_of, without_owners
 
     match kit.settings().output:
         case "json" | "yaml" as form:
             import msgspec
 
-            kit.dump(msgspec.to_builtins(prepared.record(live)), form)
+            kit.dump(msgspec.to_builtins(prepared.record(without_owners(live))), form)
         case "name":
             click.echo(clean(name_of(live)))

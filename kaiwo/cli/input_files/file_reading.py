@@ -105,14 +105,19 @@ def _files(source: str, problems: list[LocatedProblem]) -> list[FilePath]:
     try:
         if not path.is_dir():
             return [path]
-        files = sorted(entry for entry in path.iterdir() if entry.suffix.lower() in SUFFIXES)
+        entries = sorted(path.iterdir())
     except (OSError, ValueError) as error:
         problems.append(_unreadable(source, error))
         return []
-    files = [file for file in files if not file.is_dir()]
+    files = [entry for entry in entries if entry.suffix.lower() in SUFFIXES and not entry.is_dir()]
     if not files:
+        below = next((str(entry) for entry in entries if entry.is_dir()), "")
         problems.append(
-            file_problem(source, f"no file with the suffix {', '.join(SUFFIXES)} in this directory")
+            file_problem(
+                source,
+                f"no file with the suffix {', '.join(SUFFIXES)} in this directory",
+                f"subdirectories are not read; name them too, for example {below}" if below else "",
+            )
         )
     return files
 

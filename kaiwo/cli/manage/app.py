@@ -22,7 +22,7 @@ from kaiwo.cli.manage.screens import (
     error_text,
 )
 from kaiwo.cli.manage.table import WorkloadTable
-from kaiwo.cli.terminal import clean
+from kaiwo.cli.terminal import clean, counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -266,8 +266,8 @@ class ManageApp(App[None]):
             if yes:
                 self.run_worker(self._delete(row))
 
-        state = row.status or "new"
-        text = f"Delete {row.target} in namespace {row.key.namespace} ({state}, {row.gpus} GPUs)?"
+        state = f"{row.status or 'new'}, {counted(int(row.gpus), 'GPU')}"
+        text = f"Delete {row.target} in namespace {row.key.namespace} ({state})?"
         self.push_screen(QuestionScreen(f"{text}\nIts data volumes go with it."), answered)
 
     async def _delete(self, row: WorkloadRow) -> None:

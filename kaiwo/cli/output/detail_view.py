@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from kaiwo.cli.workload_details import WorkloadDetails
     from kaiwo.engine.resource import Object
 
-PODS = "kubectl get pods -n kaiwo-system"
 """Shows whether an operator runs."""
 
 _TITLES = 11
@@ -59,7 +58,7 @@ def write_details(workload: Object, found: WorkloadDetails, now: datetime) -> No
 def _head(workload: Object, now: datetime) -> None:
     metadata, status = workload["metadata"], workload_fields.status(workload)
     word, reason = workload_fields.word(workload), workload_fields.reason(workload)
-    shown = styled_status(word) if word else f"not yet observed by an operator; is one running? ({PODS})"
+    shown = styled_status(word) if word else "not yet observed by an operator; is one running? (kaiwo doctor)"
     rows: list[tuple[str, str]] = [
         ("Name", f"{SHORT[workload['kind']]}/{metadata['name']}"),
         ("Namespace", metadata["namespace"]),

@@ -29,7 +29,7 @@ def emit(objects: Sequence[Object], columns: Sequence[Column] = (), *, one: bool
     form = settings().output or ("table" if columns else "yaml")
     match form:
         case "json" | "yaml":
-            shown = [_readable(obj) for obj in objects]
+            shown = [without_owners(obj) for obj in objects]
             dump(shown[0] if one and len(shown) == 1 else listed(shown), form)
         case "name":
             for obj in objects:
@@ -38,7 +38,7 @@ def emit(objects: Sequence[Object], columns: Sequence[Column] = (), *, one: bool
             write_table(columns, objects)
 
 
-def _readable(obj: Object) -> Object:
+def without_owners(obj: Object) -> Object:
     """Without the bookkeeping of field owners, as kubectl shows objects."""
     metadata = obj.get("metadata")
     if not isinstance(metadata, dict) or "managedFields" not in metadata:

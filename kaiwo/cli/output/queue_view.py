@@ -39,13 +39,18 @@ _RULES = {
     "StrictFIFO": "StrictFIFO: nothing goes before the first one, even where it would fit",
     "BestEffortFIFO": "BestEffortFIFO: one that fits goes before earlier ones that do not",
 }
+_OF_BYTES = ("memory", "ephemeral-storage")
+_KIBI = 1024
+_UNITS = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _QUOTA_TITLES = ("FLAVOR", "RESOURCE", "QUOTA", "USED", "BORROWED", "LENT", "FREE", "PENDING")
 
 
 def write_queues(found: QueueList) -> None:
     """Write all queues."""
     rows = [
-        (queue.name, queue.cohort, *_quota_cells(quota)) for queue in found.items for quota in queue.quotas
+        (queue.name, queue.cohort, *_quota_cells(quota))
+        for queue in found.items
+        for quota in _telling(queue.quotas)
     ]
     write_rows(("QUEUE", "COHORT", *_QUOTA_TITLES), rows)
     click.echo()
@@ -77,18 +82,34 @@ def _queue_cells(queue: QueueOverview) -> tuple[Cell | str, ...]:
     )
 
 
+def _telling(quotas: Sequence[QueueQuota]) -> list[QueueQuota]:
+    """Without the zeros of a resource that other flavors of the queue have.
+
+    Kueue makes every flavor of a group name every resource of it, so nodes of one GPU vendor have a quota of
+    0 for the GPUs of the others.
+    """
+    had = {item.resource for item in quotas if _any_amount(item)}
+    return [item for item in quotas if _any_amount(item) or item.resource not in had]
+
+
+def _any_amount(item: QueueQuota) -> bool:
+    """Whether the flavor has any of the resource; what is pending is the same for all flavors."""
+    amounts = (item.nominal, item.used, item.borrowed, item.lent, item.free)
+    return any(quantity(amount) for amount in amounts if amount)
+
+
 def _quota_cells(item: QueueQuota) -> tuple[Cell | str, ...]:
     waits = WAITS if quantity(item.pending) else ""
     full = WAITS if item.free is not None and not quantity(item.free) and waits else ""
     return (
         item.flavor,
         item.resource,
-        item.nominal or "",
-        item.used,
-        item.borrowed,
-        item.lent,
-        Cell(item.free or "", full),
-        Cell(item.pending, waits),
+        readable_amount(item.resource, item.nominal or ""),
+        readable_amount(item.resource, item.used),
+        readable_amount(item.resource, item.borrowed),
+        readable_amount(item.resource, item.lent),
+        Cell(readable_amount(item.resource, item.free or ""), full),
+        Cell(readable_amount(item.resource, item.pending), waits),
     )
 
 
@@ -109,7 +130,7 @@ def write_queue(found: QueueDetails, now: datetime, *, wide: bool = False) -> No
     write_pair("Used by:", ", ".join(_namespaces(queue)) or ("no namespace" if queue.readable else ""))
     if queue.quotas:
         click.echo("\nQuotas:")
-        write_rows(_QUOTA_TITLES, [_quota_cells(item) for item in queue.quotas], indent="  ")
+        write_rows(_QUOTA_TITLES, [_quota_cells(item) for item in _telling(queue.quotas)], indent="  ")
     most = None if wide else _SHOWN
     if found.holders:
         click.echo("\nAdmitted:")
@@ -180,12 +201,15 @@ def write_wait(item: QueueWait, now: datetime, *, indent: str = "") -> None:
     for other in item.went_first:
         pair("Passed by:", _first(other))
     for need in item.needs:
+        needed = readable_amount(need.resource, need.requested)
         if _never(need):
-            most = f"at most {need.most} {need.resource} can be had in queue {item.queue}"
+            available = readable_amount(need.resource, need.most or "")
+            most = f"at most {available} {need.resource} can be had in queue {item.queue}"
             where = f" (flavor {need.flavor})" if need.flavor else ""
-            pair("Never:", f"it requests {need.requested}, and {most}{where}", BAD)
+            pair("Never:", f"it requests {needed}, and {most}{where}", BAD)
             continue
-        pair("Needs:", f"{need.requested} {need.resource} of flavor {need.flavor}; {need.free} free")
+        free = readable_amount(need.resource, need.free or "")
+        pair("Needs:", f"{needed} {need.resource} of flavor {need.flavor}; {free} free")
         for holder in need.held_by:
             pair("Held by:", _share(holder, need, now))
         if need.holders > len(need.held_by):
@@ -213,7 +237,11 @@ def _share(holder: QueueHolder, need: NeededQuota, now: datetime) -> str:
     end = _end(holder, now)
     limit = "ends {} at the latest" if holder.ends_surely else "expected to end {}"
     ends = limit.format(end) if holder.ends and holder.state != "evicted" else end
-    parts = [f"{member(holder.workload)}{user} holds {amount}{since}", ends, holder.message]
+    parts = [
+        f"{member(holder.workload)}{user} holds {readable_amount(need.resource, amount)}{since}",
+        ends,
+        holder.message,
+    ]
     return "; ".join(part for part in parts if part)
 
 
@@ -243,4 +271,19 @@ def member(workload: QueueMember) -> str:
 def held(amounts: Sequence[HeldAmount]) -> str:
     """Amounts of resources as text, accelerators first."""
     ordered = sorted(amounts, key=lambda item: ("/" not in item.resource, item.resource, item.flavor))
-    return ", ".join(f"{item.amount} {item.resource}" for item in ordered)
+    return ", ".join(f"{readable_amount(item.resource, item.amount)} {item.resource}" for item in ordered)
+
+
+def readable_amount(resource: str, text: str) -> str:
+    """An amount for people: of bytes with the largest unit that fits and one decimal, others as they are.
+
+    JSON has the exact amounts.
+    """
+    amount = quantity(text) if resource in _OF_BYTES or resource.startswith("hugepages-") else None
+    if amount is None or amount.value < _KIBI:
+        return text
+    size, unit = amount.value, ""
+    units = iter(_UNITS)
+    while size >= _KIBI and (following := next(units, "")):
+        size, unit = size / _KIBI, following
+    return f"{size:.1f}".removesuffix(".0") + unit

@@ -44,6 +44,11 @@ name_option = click.option(
 def sandbox() -> None:
     """Run a Kubernetes control plane with fake GPU nodes on this machine.
 
+    \b
+      kaiwo sandbox up --with kueue    start one with Kueue, and print its KUBECONFIG
+      eval "$(kaiwo sandbox env)"      let kubectl and kaiwo use it
+      kaiwo sandbox down               stop it
+
     It needs no containers and no root. The nodes run no containers either: annotations on pods set how long
     they run and how they end (see 'kaiwo sandbox up --help').
     """

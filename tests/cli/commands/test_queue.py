@@ -14,6 +14,7 @@ import pytest
 
 from kaiwo.cli.commands import queue as command
 from kaiwo.cli.options import GlobalOptions
+from kaiwo.cli.output.queue_view import readable_amount
 from kaiwo.client import queue as client_queue
 from kaiwo.client.queue import QueueNotFound, QueuesUnknown, describe_queue, list_queues, waits_of
 from kaiwo.engine.errors import Forbidden, NotFound
@@ -185,6 +186,57 @@ def written(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[str, str]
         return captured.out, captured.err
 
     return text
+
+
+def test_amounts_of_bytes_are_readable(written: Callable[..., tuple[str, str]]) -> None:
+    """A quota that was measured on nodes is an odd number of bytes; JSON has it exactly."""
+    mine = queue("vision", 8, 2)
+    group = mine["spec"]["resourceGroups"][0]
+    group["coveredResources"] += ["memory"]
+    group["flavors"][0]["resources"] += [{"name": "memory", "nominalQuota": "1979120929996"}]
+    found = listed(Api({**scene(), "clusterqueues": [mine]}))
+    text = written(found)[0]
+    assert "1.8Ti" in text
+    assert "1979120929996" not in text
+    assert "1979120929996" in written(found, output="json")[0]
+
+
+def test_a_vendor_that_a_flavor_does_not_have_is_left_out(written: Callable[..., tuple[str, str]]) -> None:
+    """Kueue's flavors name every resource of their group; only a queue without any keeps the zero."""
+    mine = queue("vision", 8, 2)
+    group = mine["spec"]["resourceGroups"][0]
+    other = "nvidia.com/gpu"
+    group["coveredResources"] += [other]
+    group["flavors"][0]["resources"] += [{"name": other, "nominalQuota": "0"}]
+    alone = {"name": "h100", "resources": [{"name": GPU, "nominalQuota": "0"}]}
+
+    def amounts(flavors: list[Object]) -> list[tuple[str, str]]:
+        group["flavors"] = flavors
+        lines = written(listed(Api({**scene(), "clusterqueues": [mine]})))[0].partition("\n\n")[0]
+        return [(line.split()[2], line.split()[3]) for line in lines.splitlines()[1:]]
+
+    mi300x = group["flavors"][0]
+    assert amounts([mi300x]) == [("mi300x", GPU), ("mi300x", other)]
+    alone["resources"].append({"name": other, "nominalQuota": "4"})
+    assert amounts([mi300x, alone]) == [("mi300x", GPU), ("h100", other)]
+
+
+@pytest.mark.parametrize(
+    ("resource", "amount", "text"),
+    [
+        ("memory", "123695058124", "115.2Gi"),
+        ("memory", "64Gi", "64Gi"),
+        ("memory", "1000", "1000"),
+        ("ephemeral-storage", "1536Mi", "1.5Gi"),
+        ("hugepages-2Mi", "1048576", "1Mi"),
+        ("cpu", "500m", "500m"),
+        (GPU, "2048", "2048"),
+        ("memory", "", ""),
+    ],
+)
+def test_an_amount_for_people(resource: str, amount: str, text: str) -> None:
+    """Bytes have the largest unit that fits; what is counted stays a number."""
+    assert readable_amount(resource, amount) == text
 
 
 @pytest.mark.parametrize("width", [60, 80, 200])

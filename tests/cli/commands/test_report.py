@@ -18,14 +18,17 @@ from hypothesis import strategies as st
 
 from kaiwo.cli.commands import report as command
 from kaiwo.cli.options import GlobalOptions
-from kaiwo.client.errors import InvalidArgument
+from kaiwo.client.errors import InvalidArgument, NotInstalled
 from kaiwo.client.prometheus import PrometheusError, check_url, pod_use, read_answer, step_of, use_query
-from kaiwo.client.report import GROUPS, GpuReport, attributed, report_of
+from kaiwo.client.report import GROUPS, GpuReport, attributed, gpu_report, report_of
+from kaiwo.engine.errors import NotFound
+from kaiwo.plugin.loader import load
+from kaiwo.plugin.selection import PluginSelection
 from kaiwo.plugin.vendors import Utilization
 from kaiwo.testing.golden import assert_golden
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
 
     from kaiwo.engine.resource import Object
 
@@ -190,6 +193,22 @@ def test_nothing_to_report_says_what_to_do(written: Callable[..., tuple[str, str
     assert err.startswith(
         "no GPU-hours in namespace team since 2026-01-01T00:00:00Z; try -A or a longer --since"
     )
+
+
+class WithoutKinds:
+    """Answers as an API server without Kaiwo's CRDs, in plain text."""
+
+    async def pages(self, *_: object, **__: object) -> AsyncIterator[Any]:
+        """Nothing is served here."""
+        raise NotFound(404, "NotFound", "404 page not found")
+        yield
+
+
+def test_a_cluster_without_the_crds_is_named_as_that() -> None:
+    """What is missing is the installation and no page."""
+    plugins = load(PluginSelection(names=()))
+    with pytest.raises(NotInstalled, match="CRDs are not installed"):
+        asyncio.run(gpu_report(WithoutKinds(), plugins, None, since=timedelta(days=1)))  # type: ignore[arg-type]  # answers like a client
 
 
 @pytest.mark.parametrize("url", ["prometheus:9090", "ftp://x", "http://", "", "file:///etc/passwd"])

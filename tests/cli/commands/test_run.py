@@ -39,6 +39,13 @@ def test_a_dry_run_shows_everything(cli: Cli, folder: Path) -> None:
     assert "TOKEN" not in result.out
 
 
+def test_the_number_of_files_agrees_with_its_noun(cli: Cli, folder: Path) -> None:
+    """One file, two files."""
+    assert "shipping 1 file (" in cli("run", "--dry-run", "--", "python", "train.py").err
+    (folder / "data.py").write_text("", encoding="utf-8")
+    assert "shipping 2 files (" in cli("run", "--dry-run", "--", "python", "train.py").err
+
+
 def test_options_of_the_command_need_no_separator(cli: Cli, folder: Path) -> None:
     """What follows the first word belongs to the command, as with docker and kubectl."""
     assert folder.is_dir()

@@ -77,4 +77,4 @@ def test_a_workload_without_a_status_has_a_hint_about_the_operator(
 ) -> None:
     """The next command shows whether one runs."""
     text = page(workload(), WorkloadDetails(), capsys)
-    assert "not yet observed by an operator; is one running? (kubectl get pods -n kaiwo-system)" in text
+    assert "not yet observed by an operator; is one running? (kaiwo doctor)" in text

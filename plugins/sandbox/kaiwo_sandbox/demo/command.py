@@ -43,7 +43,13 @@ _READING_SECONDS = 2.0
 @click.option("--keep", is_flag=True, help="Leave control plane and operator running, to explore them.")
 @click.option("--stop", is_flag=True, help="Stop what an earlier --keep left running.")
 def demo(*, bare: bool, real_node: bool, keep: bool, stop: bool) -> int:
-    """See workloads run, queue, fail and recover on a control plane with fake GPU nodes."""
+    """See workloads run, queue, fail and recover on a control plane with fake GPU nodes.
+
+    \b
+      kaiwo demo           with Kueue and KubeRay; everything is removed at the end
+      kaiwo demo --bare    jobs alone, which starts faster
+      kaiwo demo --keep    leave it running, to explore; --stop stops it
+    """
     if bare and real_node:
         raise click.UsageError("--bare and --real-node cannot be used together")
     with errors_as_failures():
