@@ -212,7 +212,7 @@ async def test_objects_heal_and_go_with_their_entries(
 async def test_what_somebody_adds_by_hand_is_taken_back(
     operator: Start, admin: Any, client: Client, quota: Callable[..., Object]
 ) -> None:
-    """Stopped, open to fewer namespaces, with other rules: KaiwoQueueConfig stays READY, the queue as listed."""
+    """Stopped, or open to fewer namespaces: the queue is as listed again, and the status stays READY."""
     await admin.configure(
         clusterQueues=[{"name": "q", "spec": quota(cohort="c")}], resourceFlavors=[{"name": "f"}]
     )
