@@ -104,7 +104,7 @@ def test_a_part_of_a_gpu_is_requested_by_its_name() -> None:
 
 
 def test_shares_of_one_gpu_are_told_apart() -> None:
-    """DCGM's exporter numbers them (KUBERNETES_VIRTUAL_GPUS); a pod with two would have one sample for two."""
+    """DCGM's exporter numbers them (KUBERNETES_VIRTUAL_GPUS); else two shares would have one sample."""
     assert VENDOR.utilization is not None
     found = Samples()
     (meaning,) = meanings([replace(VENDOR.utilization, memory_used="", memory_free="")]).values()
