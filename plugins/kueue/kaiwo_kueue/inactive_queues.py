@@ -22,8 +22,8 @@ QUEUES_ACTIVE: Final = "QueuesActive"
 SETTLED: Final = 5.0
 """Seconds for which a queue has to be inactive: Kueue learns of flavors and checks after the queue."""
 
-_INTENDED: Final = ("Stopped", "Terminating")
-"""Reasons of queues that somebody has stopped or deleted."""
+_INTENDED: Final = ("Stopped", "Terminating", "")
+"""Reasons of queues that somebody has stopped or deleted, and of one that Kueue has not looked at."""
 _SHOWN: Final = 5
 
 
@@ -84,7 +84,7 @@ def inactive_condition(queues: Mapping[str, tuple[str, str]], generation: int) -
         f"Kueue keeps queues inactive that are as KaiwoQueueConfig {SINGLETON} lists them: "
         f"{'; '.join(texts)}{more}. Their workloads wait until that is mended"
     )
-    return [Condition(QUEUES_ACTIVE, "False", queues[names[0]][0] or "Inactive", text, generation)]
+    return [Condition(QUEUES_ACTIVE, "False", queues[names[0]][0], text, generation)]
 
 
 def _active(queue: CachedObject) -> Object:
