@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kaiwo.plugin.kit.kinds import Object, Resource
 
 _GROUPS: Final = "resourceGroups"
+_CHECKS: Final = "admissionChecksStrategy"
 _WHOLE: Final = {
     CLUSTER_QUEUE: (_GROUPS, "namespaceSelector"),
     RESOURCE_FLAVOR: ("nodeLabels", "nodeTaints", "tolerations"),
@@ -24,7 +25,7 @@ _WHOLE: Final = {
 """Fields to which nobody else adds anything where they are listed."""
 
 _OWN: Final = {
-    CLUSTER_QUEUE: ("cohortName", "admissionChecksStrategy"),
+    CLUSTER_QUEUE: ("cohortName", _CHECKS),
     RESOURCE_FLAVOR: ("nodeLabels", "nodeTaints", "tolerations"),
 }
 """Fields that nobody else gives an object that Kaiwo created: quota, and what is let in, would be others."""
@@ -68,9 +69,25 @@ def correction(kind: Resource, version: str, live: Object, wanted: Object, *, ow
     listed = {field: _listed(kind, field, wanted) for field in fields}
     given = from_v1beta2(kind, {key: value for key, value in listed.items() if value is not None}, version)
     absent = {key: None for key, value in listed.items() if value is None}
-    if version == "v1beta1" and "cohortName" in absent:
-        absent["cohort"] = absent.pop("cohortName")
+    if version == "v1beta1":
+        if "cohortName" in absent:
+            absent["cohort"] = absent.pop("cohortName")
+        if _CHECKS in fields:
+            absent["admissionChecks"] = None  # the older form; a queue has one of both
     return {**given, **absent}
+
+
+def newer_checks(live: Object, wanted: Object) -> Object:
+    """The merge patch that gives a queue its admission checks in the newer form; empty where it has no older.
+
+    Kueue 0.12 refuses a queue with both, and server-side apply does not take the older one from its manager.
+
+    Args:
+        live: spec of the queue as it is served.
+        wanted: the listed spec in v1beta2 form.
+    """
+    listed = wanted.get(_CHECKS)
+    return {_CHECKS: listed, "admissionChecks": None} if listed and live.get("admissionChecks") else {}
 
 
 def _limits(groups: Any) -> set[tuple[object, object, str]]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kaiwo.plugin.kit.api_errors import ApiError, Conflict, ConnectionBroken, Invalid, NotFound
 from kaiwo.plugin.kit.controllers import RepeatedWrites, render_hash
 from kaiwo.plugin.kit.json_access import lenient_map, lenient_maps
-from kaiwo_kueue.deviations import correction, deviations
+from kaiwo_kueue.deviations import correction, deviations, newer_checks
 from kaiwo_kueue.kinds import (
     APPLIED,
     CLUSTER_QUEUE,
@@ -233,6 +233,11 @@ class SyncExecutor:
             uid=live.uid if live else "",
             resource_version=live.resource_version if live and action.if_unchanged else "",
         )
+        before = live.spec if live is not None and desired.kind == CLUSTER_QUEUE else {}
+        if live is not None and (patch := newer_checks(before, desired.spec)):
+            await client.merge_patch(
+                desired.kind, None, desired.name, {"spec": patch}, uid=live.uid, field_manager=FIELD_MANAGER
+            )
         answer = await client.apply(desired.kind, body, field_manager=FIELD_MANAGER, force=True)
         answer = await self._corrected(action, answer, version)
         self._repeated.record(desired.identity, desired.digest)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kaiwo_kueue.conversion import normal_form, to_v1beta2
-from kaiwo_kueue.deviations import correction, deviations
+from kaiwo_kueue.deviations import correction, deviations, newer_checks
 from kaiwo_kueue.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR
 
 if TYPE_CHECKING:
@@ -92,6 +92,12 @@ def test_what_is_not_listed_of_an_object_of_others_stays() -> None:
         ("v1beta2", {"cohortName": "other"}, {"cohortName": None}),
         ("v1beta1", {"cohort": "other"}, {"cohort": None}),
         (
+            "v1beta2",
+            {"admissionChecksStrategy": {"admissionChecks": [{"name": "c"}]}},
+            {"admissionChecksStrategy": None},
+        ),
+        ("v1beta1", {"admissionChecks": ["c"]}, {"admissionChecksStrategy": None, "admissionChecks": None}),
+        (
             "v1beta1",
             {"flavorFungibility": {"whenCanBorrow": "TryNextFlavor"}},
             {"flavorFungibility": {"whenCanBorrow": "Borrow", "whenCanPreempt": "TryNextFlavor"}},
@@ -102,3 +108,13 @@ def test_a_correction_sets_just_what_deviates(version: str, added: Object, patch
     """In the words of the served version, with the defaults of what is not listed."""
     live = {**QUEUE, **added}
     assert correction(CLUSTER_QUEUE, version, live, to_v1beta2(CLUSTER_QUEUE, QUEUE), owned=True) == patch
+
+
+def test_checks_in_the_older_form_are_moved_to_the_newer_one() -> None:
+    """Kueue 0.12 refuses a queue with both, so a listed queue of somebody else could not be managed."""
+    wanted = to_v1beta2(CLUSTER_QUEUE, {"admissionChecks": ["dry"]})
+    newer = {"admissionChecks": [{"name": "dry"}]}
+    moved = {"admissionChecksStrategy": newer, "admissionChecks": None}
+    assert newer_checks({"admissionChecks": ["dry"]}, wanted) == moved
+    assert newer_checks({"admissionChecksStrategy": newer}, wanted) == {}
+    assert newer_checks({"admissionChecks": ["dry"]}, {}) == {}
