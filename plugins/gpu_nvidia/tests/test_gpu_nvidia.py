@@ -103,7 +103,7 @@ def test_a_part_of_a_gpu_is_requested_by_its_name() -> None:
     assert requested("h100") is None
 
 
-def test_shares_of_one_gpu_are_told_apart() -> None:
+def test_shares_of_one_gpu_are_samples_of_their_own() -> None:
     """DCGM's exporter numbers them (KUBERNETES_VIRTUAL_GPUS); else two shares would have one sample."""
     assert VENDOR.utilization is not None
     found = Samples()
