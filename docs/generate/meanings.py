@@ -146,7 +146,7 @@ WAITS: Final[Meanings] = {
     "Inadmissible": Meaning(
         "PENDING",
         "The queue refuses it, whatever quota is free, in Kueue's words: its pods break a LimitRange of the "
-        "namespace, or its queue admits nothing.",
+        "namespace, its queue does not select the namespace, or the queue admits nothing.",
     ),
     "NoQuota": Meaning(
         "PENDING",

@@ -40,6 +40,13 @@ def test_one_wrong_field_reads_the_same_beside_what_was_not_checked() -> None:
     assert texts == {'spec.stopPolicy: Unsupported value: "Bar"'}
 
 
+def test_a_refusal_with_addresses_of_pointers_reads_the_same_each_time() -> None:
+    """Kueue 0.12 prints a whole spec; a status with the addresses would be written without end."""
+    said = "spec: Invalid value: v1beta1.ClusterQueueSpec{Selector:(*v1.LabelSelector)(0x36ec%s)}"
+    texts = {ApiError(403, "Forbidden", said % at).stable_message for at in ("185e8700", "185e86e0")}
+    assert texts == {(said % "").replace("(0x36ec)", "(...)")}
+
+
 @pytest.mark.parametrize(
     "error",
     [

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from kaiwo.engine.resource import Object
+    from kaiwo.plugin.facts import VendorGpus
     from kaiwo.plugin.vendors import GpuVendor
 
 WORKER = "kaiwo/worker"
@@ -53,7 +54,7 @@ class NodeHardware:
     Attributes:
         vendor: vendor of most of its GPUs, ``cpu`` without any.
         model: model of these GPUs, ``only`` without any.
-        gpus: how many GPUs of this vendor it has.
+        gpus: how many GPUs of this vendor it has, also while none of them can be used.
         cpu: cores.
         memory: GiB.
         resources: what it adds to a quota: cores, bytes, and GPUs of all vendors by resource key.
@@ -85,13 +86,17 @@ def node_hardware(
         MEMORY: _share(_amount(capacity, MEMORY) // _NANO // _GI * _GI),
         STORAGE: _share(_amount(capacity, STORAGE)) // _NANO,
     }
+    vendors = tuple(vendors)
     counts: dict[str, int] = {}
     models: dict[str, str] = {}
-    for item in node_fact(node, vendors, failed).gpus:
-        if item.gpus.count > 0:
-            counts[item.vendor] = counts.get(item.vendor, 0) + item.gpus.count
-            models.setdefault(item.vendor, item.gpus.model)
-            resources[item.gpus.resource_key] = resources.get(item.gpus.resource_key, 0) + item.gpus.count
+    usable = [item for item in node_fact(node, vendors, failed).gpus if item.gpus.count > 0]
+    known = {item.vendor for item in usable}
+    unusable = [item for item in _unusable_gpus(node, vendors) if item.vendor not in known]
+    for item in (*usable, *unusable):
+        counts[item.vendor] = counts.get(item.vendor, 0) + item.gpus.count
+        models.setdefault(item.vendor, item.gpus.model)
+        amount = item.gpus.count if item.vendor in known else 0
+        resources[item.gpus.resource_key] = resources.get(item.gpus.resource_key, 0) + amount
     vendor, model = "cpu", "only"
     if counts:
         vendor = min(counts, key=lambda name: (-counts[name], name))
@@ -104,6 +109,24 @@ def node_hardware(
         memory=_share(_amount(capacity, MEMORY) // _NANO // _GI),
         resources=tuple(sorted(resources.items())),
     )
+
+
+def _unusable_gpus(node: Object, vendors: Iterable[GpuVendor]) -> list[VendorGpus]:
+    """The GPUs of a node of which its kubelet has all, and lets pods use none.
+
+    So it is while a device plugin restarts. The node stays in its pool, tainted, with a quota of none.
+    """
+    status = lenient_map(node.get("status"))
+    capacity, allocatable = lenient_map(status.get("capacity")), lenient_map(status.get("allocatable"))
+    kept = {
+        key: value
+        for key, value in capacity.items()
+        if "/" in key and key in allocatable and not _amount(allocatable, key) and _amount(capacity, key)
+    }
+    if not kept:
+        return []
+    found = node_fact({**node, "status": {**status, "allocatable": kept}}, vendors).gpus
+    return [item for item in found if item.gpus.resource_key in kept and item.gpus.count > 0]
 
 
 def is_excluded(node: Object, *, exclude_control_plane: bool) -> bool:

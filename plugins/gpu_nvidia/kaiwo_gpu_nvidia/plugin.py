@@ -36,7 +36,7 @@ CLOUD_PRODUCTS = (
 
 UTILIZATION = Utilization(
     metric="DCGM_FI_DEV_GPU_UTIL",
-    gpu_labels=("gpu", "UUID", "GPU_I_ID"),
+    gpu_labels=("gpu", "UUID", "GPU_I_ID", "vgpu"),
     memory_used="DCGM_FI_DEV_FB_USED",
     memory_free="DCGM_FI_DEV_FB_FREE",
 )

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 import kaiwo_gpu_nvidia.plugin
 from kaiwo.plugin.vendors import NodeGpus, RequestedModel
 from kaiwo.testing import assert_vendor_contract, node, plugins
+from kaiwo.workload.monitoring.samples import Samples, meanings
 from kaiwo_gpu_nvidia.plugin import recognise, requested
 
 (VENDOR,) = plugins(kaiwo_gpu_nvidia.plugin).vendors
@@ -98,3 +101,14 @@ def test_a_part_of_a_gpu_is_requested_by_its_name() -> None:
     assert requested("h100-mig-1g.10gb") == RequestedModel("h100", "nvidia.com/mig-1g.10gb")
     assert requested("mig-1g.10gb") == RequestedModel("", "nvidia.com/mig-1g.10gb")
     assert requested("h100") is None
+
+
+def test_shares_of_one_gpu_are_samples_of_their_own() -> None:
+    """DCGM's exporter numbers them (KUBERNETES_VIRTUAL_GPUS); else two shares would have one sample."""
+    assert VENDOR.utilization is not None
+    found = Samples()
+    (meaning,) = meanings([replace(VENDOR.utilization, memory_used="", memory_free="")]).values()
+    pod = {"gpu": "0", "UUID": "GPU-5a1f", "namespace": "team", "pod": "train"}
+    for share in ("0", "1"):
+        found.add(meaning, {**pod, "vgpu": share}, 40.0)
+    assert [gpu.use for gpu in found.of_pod("team", "train")] == [40.0, 40.0]

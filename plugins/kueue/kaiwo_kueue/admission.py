@@ -29,7 +29,7 @@ from kaiwo_kueue.kinds import (
     STOPPING_ANNOTATION,
     WORKLOAD,
 )
-from kaiwo_kueue.refused_pods import refused_for_its_pods
+from kaiwo_kueue.refusals import is_refused, refusal_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -137,8 +137,9 @@ def _waiting(
         return Admission("pending", "QuotaReserved", f"{message}{checks}", since)
     if text := _no_quota(workload, queue, message, facts):
         return Admission("pending", "NoQuota", f"{text}{before}", since)
-    if refused_for_its_pods(message):
-        return Admission("pending", "Inadmissible", f"{message}{before}", since)
+    if is_refused(message):
+        text = refusal_text(message, _namespace(workload), _cluster_queue(queue, facts))
+        return Admission("pending", "Inadmissible", f"{text}{before}", since)
     why = inactive_queue(reserved, queue, facts)
     return Admission("pending", str(reserved.get("reason") or "Pending"), f"{message}{why}{before}", since)
 
@@ -180,13 +181,12 @@ def _no_quota(workload: Object, queue: str, message: str, facts: QueueFacts) -> 
 
     The resource must appear in Kueue's message: Kueue's configuration may exclude or rename resources.
     """
-    local = next((o for o in facts.objects.get(LOCAL_QUEUE, ()) if name_of(o) == queue), {})
-    name = lenient_map(local.get("spec")).get("clusterQueue") or queue
+    name = _cluster_queue(queue, facts)
     queues = {
         name_of(obj): to_v1beta2(CLUSTER_QUEUE, lenient_map(obj.get("spec")))
         for obj in facts.objects.get(CLUSTER_QUEUE, ())
     }
-    own = queues.get(str(name))
+    own = queues.get(name)
     if own is None:
         return ""
     cohort = own.get("cohortName")
@@ -201,6 +201,16 @@ def _no_quota(workload: Object, queue: str, message: str, facts: QueueFacts) -> 
         if not _has_quota_in_message(key, message) and not any(_has_quota(spec, key) for spec in lenders):
             return f"queue {name} has no quota for {key}; it covers {', '.join(covered)} ({message})"
     return ""
+
+
+def _cluster_queue(queue: str, facts: QueueFacts) -> str:
+    """The ClusterQueue behind a LocalQueue; one that Kaiwo made has its name."""
+    local = next((o for o in facts.objects.get(LOCAL_QUEUE, ()) if name_of(o) == queue), {})
+    return str(lenient_map(local.get("spec")).get("clusterQueue") or queue)
+
+
+def _namespace(obj: Object) -> str:
+    return str(lenient_map(obj.get("metadata")).get("namespace") or "")
 
 
 def _has_quota_in_message(key: str, message: str) -> bool:

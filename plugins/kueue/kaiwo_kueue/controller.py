@@ -27,6 +27,7 @@ from kaiwo_kueue.defaults import computed_lists, default_config, is_default, upd
 from kaiwo_kueue.demand import Demand
 from kaiwo_kueue.desired import ClusterState, desired
 from kaiwo_kueue.draining import draining_condition, draining_queues
+from kaiwo_kueue.inactive_queues import QUEUES_ACTIVE, activity_changed, inactive_condition, inactive_queues
 from kaiwo_kueue.kinds import (
     CLUSTER_QUEUE,
     DRAINING_LABEL,
@@ -112,6 +113,7 @@ class QueueConfigController:
         self._outside: dict[str, int] = {}
         self._draining: dict[Identity, Holders] = {}
         self._draining_names: frozenset[str] = frozenset()
+        self._listed: frozenset[str] = frozenset()
         self._computed: Object | None = None
         self._topology: DefaultTopology | None = None
         self._repeated = RepeatedReport(f"KaiwoQueueConfig {SINGLETON}")
@@ -279,6 +281,7 @@ class QueueConfigController:
         problems += await self._executor.run(planned.actions, owner)
         self._draining = draining
         self._draining_names = frozenset(name for _, _, name in draining)
+        self._listed = frozenset(item.name for item in desired_now if item.kind == CLUSTER_QUEUE)
         self._announce(live, owner)
         self._outside = gpus_outside_queues(desired_objects.objects, live, self._pools.nodes)
         return await self._report(entry, problems, missing)
@@ -312,11 +315,13 @@ class QueueConfigController:
     async def _report(
         self, entry: CachedObject, problems: Sequence[SyncProblem], missing: Sequence[Resource]
     ) -> float | None:
+        now = datetime.now(UTC)
+        inactive, wait = inactive_queues(self._host.manager.cache.list(CLUSTER_QUEUE), self._listed, now)
         document = status(
             conditions_of(entry),
             problems,
             generation=entry.generation,
-            now=datetime.now(UTC),
+            now=now,
             missing=missing,
             others=[
                 *pool_conditions(
@@ -326,6 +331,7 @@ class QueueConfigController:
                     entry.generation,
                 ),
                 *draining_condition(self._draining, entry.generation),
+                *inactive_condition(inactive, entry.generation),
             ],
         )
         document["computed"] = self._computed
@@ -341,7 +347,7 @@ class QueueConfigController:
             return RELEASE_SECONDS
         if CLUSTER_QUEUE in missing:
             return _KUEUE_CHECK
-        return _KIND_CHECK if missing else None
+        return wait or (_KIND_CHECK if missing else None)
 
     async def _write(self, entry: CachedObject, document: Object) -> None:
         before = lenient_map(entry.part("status"))
@@ -366,11 +372,11 @@ class QueueConfigController:
 
 def _reported(conditions: Iterable[Object]) -> list[Object]:
     """The conditions that are reported; those of single kinds repeat Ready."""
-    return [item for item in conditions if item.get("type") in (READY, QUOTA, OUTSIDE)]
+    return [item for item in conditions if item.get("type") in (READY, QUOTA, OUTSIDE, QUEUES_ACTIVE)]
 
 
 def _keys_of_object(event: CacheEvent) -> Iterable[Key]:
-    """An object of Kueue matters unless only its status changed."""
+    """An object of Kueue matters unless only its status changed, but for whether a queue is active."""
     old, new = event.old, event.new
     if old is None or new is None or old.deleted != new.deleted:
         return (KEY,)
@@ -378,4 +384,6 @@ def _keys_of_object(event: CacheEvent) -> Iterable[Key]:
         return (KEY,)
     if DRAINING_LABEL in new.labels:
         return (KEY,)  # its status counts the workloads that hold it
+    if activity_changed(event):
+        return (KEY,)
     return (KEY,) if (old.labels, old.owners) != (new.labels, new.owners) else ()

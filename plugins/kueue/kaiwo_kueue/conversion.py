@@ -133,6 +133,11 @@ def _quantities(spec: Object) -> Iterator[tuple[Object, str]]:
         yield fair, "weight"
 
 
+def default_of(field: str) -> Any:
+    """What the CRD makes of a field of a ClusterQueue's spec that is left out; None for nothing."""
+    return deepcopy(_DEFAULTS.get(field))
+
+
 def _exact(value: Any) -> Any:
     """A quantity as the text of its exact value; what is no quantity stays as it is."""
     parsed = quantity(value)

@@ -12,8 +12,10 @@ from kaiwo.plugin.kit.values import parse_time
 from kaiwo.plugin.queue_relief import QueueRelief, QuotaPods, QuotaWait
 from kaiwo_kueue.admission import is_over
 from kaiwo_kueue.conversion import to_v1beta2
+from kaiwo_kueue.flavor_fit import lets_in
 from kaiwo_kueue.kinds import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE, RESOURCE_FLAVOR
 from kaiwo_kueue.quota_tree import quota_nodes
+from kaiwo_kueue.refusals import is_refused
 from kaiwo_kueue.usage import flavor_labels, stopped, used_of
 from kaiwo_kueue.workload_usage import created_of, held, namespace_of, priority, spec_of
 
@@ -51,7 +53,10 @@ def relief(facts: ReliefFacts) -> dict[str, QueueRelief]:
     """What ending others gives to each waiting workload; nothing for those that Kueue would not admit."""
     queues = {name_of(obj): obj for obj in facts.objects.get(CLUSTER_QUEUE, ())}
     entrances = {
-        (namespace_of(obj), name_of(obj)): lenient_text(spec_of(obj).get("clusterQueue"))
+        (namespace_of(obj), name_of(obj)): _Entrance(
+            lenient_text(spec_of(obj).get("clusterQueue")),
+            is_open=not stopped(spec_of(obj), lenient_map(obj.get("status"))),
+        )
         for obj in facts.objects.get(LOCAL_QUEUE, ())
     }
     used = {queue: used_of(obj) for queue, obj in queues.items()}
@@ -59,6 +64,7 @@ def relief(facts: ReliefFacts) -> dict[str, QueueRelief]:
         queues=queues,
         entrances=entrances,
         labels=flavor_labels(facts.objects.get(RESOURCE_FLAVOR, ())),
+        flavors={name_of(obj): spec_of(obj) for obj in facts.objects.get(RESOURCE_FLAVOR, ())},
         tree=_Tree(quota_nodes(queues.values(), facts.objects.get(COHORT, ()), used)),
         amounts={uid: _held(objects) for uid, objects in facts.held.items()},
     )
@@ -67,12 +73,21 @@ def relief(facts: ReliefFacts) -> dict[str, QueueRelief]:
 
 
 @dataclass(frozen=True, slots=True)
+class _Entrance:
+    """A LocalQueue: the ClusterQueue that it leads to, and whether it takes workloads."""
+
+    queue: str
+    is_open: bool
+
+
+@dataclass(frozen=True, slots=True)
 class _Read:
     """What is the same for all that wait: queues, flavors, quotas, and what others hold by queue."""
 
     queues: Mapping[str, Object]
-    entrances: Mapping[tuple[str, str], str]
+    entrances: Mapping[tuple[str, str], _Entrance]
     labels: Mapping[str, Mapping[str, str]]
+    flavors: Mapping[str, Object]
     tree: _Tree
     amounts: Mapping[str, Mapping[str, Amounts]]
     members: dict[frozenset[str], frozenset[str]] = field(default_factory=dict)
@@ -92,7 +107,8 @@ def _relief(request: ReliefRequest, read: _Read) -> QueueRelief | None:
     if first is None:
         return None
     place = namespace_of(first), lenient_text(spec_of(first).get("queueName"))
-    name = _cluster_queue(first) or read.entrances.get(place, "")
+    entrance = read.entrances.get(place, _Entrance("", is_open=True))
+    name = _cluster_queue(first) or entrance.queue
     if name not in read.queues:
         return None
     sharing = read.tree.sharing(name)
@@ -105,9 +121,11 @@ def _relief(request: ReliefRequest, read: _Read) -> QueueRelief | None:
         where = _given(live, request.resource, read.labels)
         return QueueRelief(name, sharing, members, lambda _: where, priority(first), created_of(first))
     spec = read.spec(name)
-    if stopped(spec, lenient_map(read.queues[name].get("status"))):
+    if stopped(spec, lenient_map(read.queues[name].get("status"))) or not entrance.is_open:
         return None
-    quota = _Quota(read.tree, name, spec, [item for obj in pending for item in _pod_sets(obj)])
+    if any(map(_is_left_out, pending)):
+        return None
+    quota = _Quota(read.tree, name, spec, [item for obj in pending for item in _pod_sets(obj)], read.flavors)
     quota.exclude(read.labels, request)
 
     def placed(ended: frozenset[str]) -> Mapping[str, str] | None:
@@ -147,7 +165,14 @@ class _Tree:
 class _Quota:
     """What one waiting workload gets of the quota."""
 
-    def __init__(self, tree: _Tree, queue: str, spec: Object, pod_sets: Sequence[Mapping[str, int]]) -> None:
+    def __init__(
+        self,
+        tree: _Tree,
+        queue: str,
+        spec: Object,
+        pod_sets: Sequence[_PodSet],
+        flavors: Mapping[str, Object],
+    ) -> None:
         self._tree = tree
         self._queue = tree.nodes[queue]
         self._sharing = tree.sharing(queue)
@@ -158,6 +183,19 @@ class _Quota:
                 for flavor in lenient_maps(group.get("flavors"))
             ]
             for group in lenient_maps(spec.get("resourceGroups"))
+        ]
+        keys = [
+            {key for name, _ in group for key in lenient_map(flavors.get(name, {}).get("nodeLabels"))}
+            for group in self._groups
+        ]
+        self._closed = [
+            frozenset(
+                name
+                for group, known in zip(self._groups, keys, strict=True)
+                for name, _ in group
+                if name in flavors and not lets_in(flavors[name], known, pods.spec)
+            )
+            for pods in pod_sets
         ]
         self._known: dict[frozenset[tuple[str, FlavorResource, int]], dict[str, str] | None] = {}
 
@@ -199,13 +237,15 @@ class _Quota:
         self._tree.free(freed)
         taken: Amounts = {}
         assigned: dict[str, str] = {}
-        for requests in self._pod_sets:
+        for pods, closed in zip(self._pod_sets, self._closed, strict=True):
+            requests = pods.requests
             covered: set[str] = set()
             for group in self._groups:
                 names = {name for _, resources in group for name in resources} & requests.keys()
                 if not names:
                     continue
-                flavor = self._first(group, {name: requests[name] for name in names}, taken)
+                usable = [item for item in group if item[0] not in closed]
+                flavor = self._first(usable, {name: requests[name] for name in names}, taken)
                 if flavor is None:
                     return None
                 covered |= names
@@ -269,14 +309,29 @@ def _given(
     return {}
 
 
-def _pod_sets(workload: Object) -> list[dict[str, int]]:
-    """What each pod set of a pending Workload requests, as Kueue recorded it or as its templates say."""
+def _is_left_out(workload: Object) -> bool:
+    """Whether Kueue does not admit a Workload whatever is free: it is refused, or waits for a back-off."""
+    by_type = {item.get("type"): item for item in _conditions(workload)}
+    reserved, requeued = by_type.get("QuotaReserved", {}), by_type.get("Requeued", {})
+    return is_refused(lenient_text(reserved.get("message"))) or requeued.get("status") == "False"
+
+
+@dataclass(frozen=True, slots=True)
+class _PodSet:
+    """The pods of a pod set: what all of them request, and their spec."""
+
+    requests: Mapping[str, int]
+    spec: Object
+
+
+def _pod_sets(workload: Object) -> list[_PodSet]:
+    """The pod sets of a pending Workload, with what their templates request."""
     sets = []
     for pod_set in lenient_maps(spec_of(workload).get("podSets")):
         pods = _count(pod_set)
         spec = lenient_map(lenient_map(pod_set.get("template")).get("spec"))
         requests = {name: amount.nano * pods for name, amount in pod_requests(spec).items()}
-        sets.append({name: amount for name, amount in requests.items() if amount})
+        sets.append(_PodSet({name: amount for name, amount in requests.items() if amount}, spec))
     return sets
 
 

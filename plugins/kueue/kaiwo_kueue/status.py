@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from kaiwo.plugin.kit.workload import Condition, merge_conditions
 from kaiwo_kueue.capacity_check import outside_text
 from kaiwo_kueue.draining import DRAINING
+from kaiwo_kueue.inactive_queues import QUEUES_ACTIVE
 from kaiwo_kueue.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, PRIORITY_CLASS, RESOURCE_FLAVOR, SYNCED, TOPOLOGY
 
 if TYPE_CHECKING:
@@ -32,7 +33,10 @@ CHANGES = "NodePoolsSettled"
 QUOTA = "QuotaWithinCapacity"
 OUTSIDE = "GpusOutsideQueues"
 TOPOLOGY_COMPLETE = "TopologyComplete"
-OWN = (READY, *CONDITIONS.values(), POOLS, CHANGES, QUOTA, OUTSIDE, TOPOLOGY_COMPLETE, DRAINING)
+OWN = (
+    *(READY, *CONDITIONS.values(), POOLS, CHANGES, QUOTA, OUTSIDE, TOPOLOGY_COMPLETE),
+    *(DRAINING, QUEUES_ACTIVE),
+)
 
 _SHOWN = 5
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from kaiwo.plugin.kit.json_access import lenient_maps
 from kaiwo_kueue.conversion import contains
+from kaiwo_kueue.deviations import deviations
 from kaiwo_kueue.draining import is_of_an_administrator
 from kaiwo_kueue.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, SYNCED, TOPOLOGY
 from kaiwo_kueue.objects import HELD, ConfigOwner, SyncProblem, flavors_of
@@ -324,7 +325,7 @@ class _Planner:
             marked
             and labelled
             and live.applied == item.digest
-            and contains(live.normal_spec, item.normal_spec)
+            and not deviations(item.kind, live.normal_spec, item.normal_spec, owned=live.is_owned)
             and self._is_labelled(live)
         ):
             return

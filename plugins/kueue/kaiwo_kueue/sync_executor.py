@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 from kaiwo.plugin.kit.api_errors import ApiError, Conflict, ConnectionBroken, Invalid, NotFound
 from kaiwo.plugin.kit.controllers import RepeatedWrites, render_hash
-from kaiwo.plugin.kit.json_access import lenient_maps
-from kaiwo_kueue.conversion import contains
+from kaiwo.plugin.kit.json_access import lenient_map, lenient_maps
+from kaiwo_kueue.deviations import correction, deviations, newer_checks
 from kaiwo_kueue.kinds import (
     APPLIED,
+    CLUSTER_QUEUE,
     FIELD_MANAGER,
     LOCAL_QUEUE,
     MANAGED_LABEL,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
     from kaiwo.plugin.kit.cache import CachedObject
     from kaiwo.plugin.kit.controllers import Manager
+    from kaiwo.plugin.kit.kinds import Object
     from kaiwo_kueue.objects import LiveObject
     from kaiwo_kueue.sync import RefusedChange
     from kaiwo_kueue.sync_actions import Action, ReleaseObject
@@ -209,7 +211,7 @@ class SyncExecutor:
         drifted = (
             live is not None
             and live.applied == desired.digest
-            and not contains(live.normal_spec, desired.normal_spec)
+            and deviations(desired.kind, live.normal_spec, desired.normal_spec, owned=action.owned)
             and self._kept.get((live.uid, desired.digest)) == live.generation
         )
         if drifted:
@@ -231,7 +233,13 @@ class SyncExecutor:
             uid=live.uid if live else "",
             resource_version=live.resource_version if live and action.if_unchanged else "",
         )
+        before = live.spec if live is not None and desired.kind == CLUSTER_QUEUE else {}
+        if live is not None and (patch := newer_checks(before, desired.spec)):
+            await client.merge_patch(
+                desired.kind, None, desired.name, {"spec": patch}, uid=live.uid, field_manager=FIELD_MANAGER
+            )
         answer = await client.apply(desired.kind, body, field_manager=FIELD_MANAGER, force=True)
+        answer = await self._corrected(action, answer, version)
         self._repeated.record(desired.identity, desired.digest)
         self._manager.cache.assume(desired.kind, answer)
         metadata = answer["metadata"]
@@ -239,6 +247,23 @@ class SyncExecutor:
         verb = "created" if live is None else "changed"
         _log.info("%s %s %s: %s", desired.kind.kind, desired.name, verb, action.why)
         return None
+
+    async def _corrected(self, action: ApplyObject, answer: Object, version: str) -> Object:
+        """The applied object, with what another field manager wrote against the list set as well."""
+        desired = action.desired
+        if desired.kind not in (CLUSTER_QUEUE, RESOURCE_FLAVOR):
+            return answer
+        live = lenient_map(answer.get("spec"))
+        patch = correction(desired.kind, version, live, desired.spec, owned=action.owned)
+        if not patch:
+            return answer
+        uid = answer["metadata"]["uid"]
+        _log.info(
+            "%s %s: %s set, which somebody else wrote", desired.kind.kind, desired.name, ", ".join(patch)
+        )
+        return await self._manager.client.merge_patch(
+            desired.kind, None, desired.name, {"spec": patch}, uid=uid, field_manager=FIELD_MANAGER
+        )
 
     async def _release(self, action: ReleaseObject) -> SyncProblem | None:
         live = action.live

@@ -13,7 +13,7 @@ from kaiwo.plugin.kit.values import Quantity, parse_time, quantity
 from kaiwo.plugin.queue_usage import QueuedObject, QueuedWorkload, QuotaHolder
 from kaiwo_kueue.holding import requeued_at
 from kaiwo_kueue.kinds import PRIORITY_BOOST
-from kaiwo_kueue.refused_pods import refused_for_its_pods
+from kaiwo_kueue.refusals import is_refused
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -164,7 +164,7 @@ def pending_of(workload: Object, place: QueuePlace, conditions: Mapping[str, Obj
         held=held,
         runs_for=_limit(workload),
         message=message,
-        refused=message if refused_for_its_pods(message) else "",
+        refused=message if is_refused(message) else "",
     )
 
 

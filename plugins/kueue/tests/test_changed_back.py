@@ -31,7 +31,8 @@ class Server:
     async def apply(self, kind: Any, body: Any, **_: Any) -> Any:
         """Store an object."""
         self.writes.append(f"{kind.kind} {body['metadata']['name']}")
-        return {"metadata": {"name": body["metadata"]["name"], "uid": "u", "generation": len(self.writes)}}
+        metadata = {"name": body["metadata"]["name"], "uid": "u", "generation": len(self.writes)}
+        return {**body, "metadata": metadata}
 
     async def merge_patch(self, _: Any, __: Any, name: str, *___: Any, **____: Any) -> Any:
         """Patch a namespace."""

@@ -281,6 +281,20 @@ def test_admission_is_read_in_order(
     assert answer.since == "2026-01-02T03:00:00Z"
 
 
+def test_a_namespace_that_the_queue_does_not_select_is_named() -> None:
+    """Kueue names neither the queue nor the namespace, and no quota would help."""
+    said = "Workload namespace doesn't match ClusterQueue selector"
+    waits = workload(condition("QuotaReserved", "False", "Pending", said))
+    waits["metadata"]["namespace"] = "team"
+    answer = admission(child(), facts(objects={kinds.WORKLOAD: (waits,)}))
+    assert answer is not None
+    assert (answer.state, answer.reason) == ("pending", "Inadmissible")
+    assert answer.message.startswith(
+        "the namespaceSelector of ClusterQueue kaiwo does not select namespace team;"
+    )
+    assert answer.message.endswith(f"({said})")
+
+
 def test_a_preempted_child_names_what_preempted_it() -> None:
     """Kueue's message has a uid; one that is not known leaves the message as it is."""
     why = f"{WHY} (UID: u-1, JobUID: j-1) due to prioritization in the ClusterQueue"

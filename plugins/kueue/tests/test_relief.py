@@ -45,10 +45,15 @@ def workload(name: str, gpus: int, *, held_in: str = "", flavor: str = "f", **st
     return found
 
 
-def ask(waiting: Object, held: list[Object], *queues: Object, models: Any = None) -> QueueRelief | None:
+def ask(
+    waiting: Object, held: list[Object], *queues: Object, models: Any = None, stop: str = "", **flavor: Any
+) -> QueueRelief | None:
     """What ending those that hold quota gives to the one that waits."""
-    entrance = {"metadata": {"name": "q", "namespace": "team"}, "spec": {"clusterQueue": "main"}}
-    flavors = [{"metadata": {"name": name}, "spec": {"nodeLabels": said}} for name, said in LABELS.items()]
+    entrance: Object = {"metadata": {"name": "q", "namespace": "team"}, "spec": {"clusterQueue": "main"}}
+    entrance["spec"] |= {"stopPolicy": stop} if stop else {}
+    flavors = [
+        {"metadata": {"name": name}, "spec": {"nodeLabels": said, **flavor}} for name, said in LABELS.items()
+    ]
     labels = {"kaiwo/gpu-model": frozenset(models)} if models else {}
     objects = {CLUSTER_QUEUE: queues, LOCAL_QUEUE: (entrance,), RESOURCE_FLAVOR: tuple(flavors), COHORT: ()}
     by_uid = {item["metadata"]["name"]: (item,) for item in held}
@@ -151,6 +156,78 @@ def test_nothing_helps(waiting: Object, full: Object) -> None:
     assert ask(waiting, [workload("a", 8, held_in="main")], full) is None
 
 
+def reserved(message: str) -> Object:
+    """What Kueue says of a Workload that it has found no quota for."""
+    at = "2026-01-02T03:04:06Z"
+    return {"type": "QuotaReserved", "status": "False", "message": message, "lastTransitionTime": at}
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        pytest.param(reserved("Workload namespace doesn't match ClusterQueue selector"), id="its namespace"),
+        pytest.param(
+            reserved("resources didn't satisfy LimitRange constraints: spec.podSets[0]: Invalid value"),
+            id="its pods",
+        ),
+        pytest.param({"type": "Requeued", "status": "False", "reason": "PodsReadyTimeout"}, id="a back-off"),
+    ],
+)
+def test_nobody_ends_for_one_that_kueue_refuses_whatever_is_free(condition: Object) -> None:
+    """It would still wait, and the others would have ended in vain."""
+    held = [workload("a", 8, held_in="main")]
+    assert ask(workload("w", 8, conditions=[condition]), held, queue("main", 8, 8)) is None
+    assert place(ask(workload("w", 8, conditions=[]), held, queue("main", 8, 8)), "a") == LABELS["f"]
+
+
+def test_nobody_ends_for_one_in_a_stopped_local_queue() -> None:
+    """Kueue leaves out all workloads of a LocalQueue that its team has stopped."""
+    held = [workload("a", 8, held_in="main")]
+    assert ask(workload("w", 8), held, queue("main", 8, 8), stop="Hold") is None
+
+
+ELSEWHERE: Object = {
+    "nodeSelectorTerms": [{"matchExpressions": [{"key": "pool", "operator": "NotIn", "values": ["f"]}]}]
+}
+
+
+@pytest.mark.parametrize(
+    ("pod", "flavor", "fits"),
+    [
+        pytest.param({}, {}, True, id="anywhere"),
+        pytest.param({"nodeSelector": {"pool": "f"}}, {}, True, id="its pool"),
+        pytest.param({"nodeSelector": {"pool": "g"}}, {}, False, id="another pool"),
+        pytest.param({"nodeSelector": {"zone": "a"}}, {}, True, id="a label that no flavor has"),
+        pytest.param(
+            {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": ELSEWHERE}}},
+            {}, False, id="an affinity to others",
+        ),
+        pytest.param({}, {"nodeTaints": [{"key": "t", "effect": "NoSchedule"}]}, False, id="a taint"),
+        pytest.param({}, {"nodeTaints": [{"key": "t", "effect": "PreferNoSchedule"}]}, True, id="soft"),
+        pytest.param(
+            {"tolerations": [{"key": "t", "operator": "Exists"}]},
+            {"nodeTaints": [{"key": "t", "value": "v", "effect": "NoSchedule"}]}, True, id="tolerated",
+        ),
+        pytest.param(
+            {},
+            {
+                "nodeTaints": [{"key": "t", "value": "v", "effect": "NoSchedule"}],
+                "tolerations": [{"key": "t", "value": "v", "effect": "NoSchedule"}],
+            },
+            True, id="tolerated by the flavor",
+        ),
+    ],
+)  # fmt: skip
+def test_quota_of_a_flavor_whose_nodes_the_pods_may_not_use_is_of_no_use(
+    pod: Object, flavor: Object, *, fits: bool
+) -> None:
+    """By node selector, affinity and tolerations, as far as Kueue looks at them."""
+    waits = workload("w", 8)
+    waits["spec"]["podSets"][0]["template"]["spec"] |= pod
+    found = ask(waits, [workload("a", 8, held_in="main")], queue("main", 8, 8), **flavor)
+    assert place(found, "a") == (LABELS["f"] if fits else None)
+
+
 def test_one_that_is_admitted_waits_for_nodes_of_its_flavor() -> None:
     """Its pods find no node: quota is no question any more."""
     waiting = workload("w", 8, held_in="main", flavor="old")
@@ -168,12 +245,6 @@ def test_a_strict_queue_differs_from_one_that_serves_whoever_fits(strategy: Any,
     found = ask(workload("w", 8), [], queue("main", 8, 8, **strategy))
     assert found is not None
     assert found.strict is strict
-
-
-def reserved(message: str) -> Object:
-    """What Kueue says of a Workload that it has found no quota for."""
-    at = "2026-01-02T03:04:06Z"
-    return {"type": "QuotaReserved", "status": "False", "message": message, "lastTransitionTime": at}
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from kaiwo.plugin.kit.nodes import node_hardware
 from kaiwo.testing import node
 from kaiwo_node_pools.node_patch import node_patch, pending_patch, pool_left
 from kaiwo_node_pools.pool_merge import merged_names
@@ -51,6 +52,29 @@ def test_a_pool_is_named_after_vendor_model_count_cpu_and_memory(
     seen = pool_node(made, vendors)
     assert seen.shape is not None
     assert seen.shape.name == name
+
+
+def test_a_node_stays_in_its_pool_while_its_device_plugin_restarts(vendors: Vendors) -> None:
+    """The kubelet says that it has eight and lets pods use none: no other pool, and no taint taken off."""
+    before = amd(cpu=96, memory="1024Gi")
+    meanwhile = amd(cpu=96, memory="1024Gi")
+    meanwhile["status"]["allocatable"]["amd.com/gpu"] = "0"
+    seen, known = pool_node(meanwhile, vendors), pool_node(before, vendors)
+    assert (seen.shape, seen.gpu_model) == (known.shape, "mi300x")
+    assert dict(node_hardware(before, vendors).resources)["amd.com/gpu"] == 8
+    assert dict(node_hardware(meanwhile, vendors).resources)["amd.com/gpu"] == 0
+
+
+def test_a_node_has_the_pool_of_the_gpus_that_can_be_used(vendors: Vendors) -> None:
+    """A broken GPU is no whole node, and partitions stand for the GPU that they are made of."""
+    broken = amd(cpu=96, memory="1024Gi")
+    broken["status"]["allocatable"]["amd.com/gpu"] = "7"
+    divided = nvidia(cpu=16, memory="64Gi")
+    divided["status"]["capacity"]["nvidia.com/mig-1g.10gb"] = "14"
+    divided["status"]["allocatable"] |= {"nvidia.com/gpu": "0", "nvidia.com/mig-1g.10gb": "14"}
+    names = [shape.name for one in (broken, divided) if (shape := pool_node(one, vendors).shape)]
+    assert names == ["amd-mi300x-7gpu-86core-921gi", "nvidia-teslak80-14gpu-14core-57gi"]
+    assert "nvidia.com/gpu" not in dict(node_hardware(divided, vendors).resources)
 
 
 def test_a_name_over_63_characters_is_cut_and_hashed() -> None:

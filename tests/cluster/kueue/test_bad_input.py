@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kaiwo_kueue.kinds import CLUSTER_QUEUE, MANAGED_LABEL, RESOURCE_FLAVOR
+from kaiwo_kueue.kinds import CLUSTER_QUEUE, MANAGED_LABEL, QUEUE_CONFIG, RESOURCE_FLAVOR
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -179,3 +179,31 @@ async def test_a_mistake_in_an_entry_keeps_the_queue_that_works(
     await lab.reaches("runs", "COMPLETE")
     await admin.configure(clusterQueues=[{"name": "kaiwo", "spec": quota()}], resourceFlavors=[{"name": "f"}])
     await admin.status("READY")
+
+
+async def test_a_queue_that_kueue_keeps_inactive_is_named(
+    operator: Start, admin: Any, client: Client, quota: Callable[..., Object]
+) -> None:
+    """The entry is as the API server wants it, and nothing is ever admitted: the status says why."""
+    entry = {"name": "kaiwo", "spec": quota(admissionChecks=["dry-run"])}
+    await admin.configure(clusterQueues=[entry], resourceFlavors=[{"name": "f"}])
+    await operator()
+
+    def condition(obj: Object | None) -> Object | None:
+        found = ((obj or {}).get("status") or {}).get("conditions") or []
+        return next((item for item in found if item["type"] == "QueuesActive"), None)
+
+    config = await admin.sees(QUEUE_CONFIG, "kaiwo", condition)
+    said = condition(config) or {}
+    assert (said["status"], said["reason"]) == ("False", "AdmissionCheckNotFound")
+    assert (
+        "ClusterQueue kaiwo: Can't admit new workloads: references missing AdmissionCheck(s): dry-run"
+        in (said["message"])
+    )
+    assert config["status"]["status"] == "READY"
+    await admin.configure(clusterQueues=[{"name": "kaiwo", "spec": quota()}], resourceFlavors=[{"name": "f"}])
+    await admin.sees(QUEUE_CONFIG, "kaiwo", lambda obj: obj and condition(obj) is None)
+    queue = await client.get(CLUSTER_QUEUE, None, "kaiwo")
+    assert not {"admissionChecksStrategy", "admissionChecks"} & {
+        key for key, value in queue["spec"].items() if value
+    }

@@ -209,6 +209,38 @@ async def test_objects_heal_and_go_with_their_entries(
     assert (await client.get(RESOURCE_FLAVOR, None, "foreign"))["metadata"].get("labels") is None
 
 
+async def test_what_somebody_adds_by_hand_is_taken_back(
+    operator: Start, admin: Any, client: Client, quota: Callable[..., Object]
+) -> None:
+    """Stopped, or open to fewer namespaces: the queue is as listed again, and the status stays READY."""
+    await admin.configure(
+        clusterQueues=[{"name": "q", "spec": quota(cohort="c")}], resourceFlavors=[{"name": "f"}]
+    )
+    process = await operator()
+    await admin.status("READY")
+    listed = (await client.get(CLUSTER_QUEUE, None, "q"))["spec"]
+    flavor = (await client.get(RESOURCE_FLAVOR, None, "f"))["spec"]
+    limited = [dict(listed["resourceGroups"][0])]
+    (only,) = limited[0]["flavors"]
+    resources = [{**only["resources"][0], "borrowingLimit": "1"}, *only["resources"][1:]]
+    limited[0]["flavors"] = [{**only, "resources": resources}]
+    added: list[Object] = [
+        {"stopPolicy": "Hold"},
+        {"preemption": {"withinClusterQueue": "LowerPriority"}},
+        {"namespaceSelector": {"matchLabels": {"team": "a"}}},
+        {"resourceGroups": limited},
+    ]
+    for change in added:
+        live = await client.merge_patch(CLUSTER_QUEUE, None, "q", {"spec": change})
+        assert live["spec"] != listed
+        await admin.sees(CLUSTER_QUEUE, "q", lambda obj: obj and obj["spec"] == listed)
+    more = {"nodeLabels": {"zone": "a"}, "nodeTaints": [{"key": "k", "effect": "NoSchedule"}]}
+    await client.merge_patch(RESOURCE_FLAVOR, None, "f", {"spec": more})
+    await admin.sees(RESOURCE_FLAVOR, "f", lambda obj: obj and obj["spec"] == flavor)
+    await admin.status("READY")
+    assert "FAILED" not in re.findall("KaiwoQueueConfig kaiwo: (READY|FAILED)", process.log)
+
+
 async def test_a_flavor_that_may_not_change_is_replaced(
     operator: Start, admin: Any, client: Client, quota: Callable[..., Object]
 ) -> None:
