@@ -16,7 +16,7 @@ import msgspec
 
 from kaiwo.engine.conditions import merge
 from kaiwo.engine.diff import contains, difference, would_change
-from kaiwo.engine.errors import AlreadyExists, ChangedBack, Conflict, NotFound, UndecodableObject
+from kaiwo.engine.errors import AlreadyExists, ChangedBack, Conflict, ConnectionBroken, NotFound
 from kaiwo.engine.repeated_writes import MANY, RepeatedWrites
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kaiwo.engine.cached_object import CachedObject, Path
     from kaiwo.engine.client import Client, Propagation
     from kaiwo.engine.resource import Object, Resource
-    from kaiwo.engine.store import Cache
+    from kaiwo.engine.store import Cache, Store
 
 _log = logging.getLogger(__name__)
 _canonical = msgspec.json.Encoder(order="deterministic").encode
@@ -57,6 +57,19 @@ class NameConflict:
     live: Object
     owner: Object | None
     deleting: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StatusWritten:
+    """The status is as wanted.
+
+    Attributes:
+        live: the object as the API server has it.
+        changed: False when nothing had to be sent.
+    """
+
+    live: CachedObject
+    changed: bool = True
 
 
 Outcome: TypeAlias = Written | NameConflict
@@ -199,7 +212,7 @@ class Writer:
 
     async def patch_status(
         self, obj: CachedObject, status: Object, *, own_conditions: Collection[str] = ()
-    ) -> Written:
+    ) -> StatusWritten:
         """Change status fields in one patch; nothing is sent when they are so already.
 
         Args:
@@ -209,7 +222,7 @@ class Writer:
                 conditions only and is merged (see `kaiwo.engine.conditions.merge`).
             own_conditions: all condition types that are ours.
         """
-        self._need(obj.resource, ("status",))
+        store = self._need(obj.resource, ("status",))
         current: Object = obj.part("status") or {}
         wanted = dict(status)
         if "conditions" in wanted:
@@ -218,23 +231,12 @@ class Writer:
             )
         patch = difference({key: current.get(key) for key in wanted}, wanted)
         if not patch:
-            return Written(obj.readable(), changed=False)
+            return StatusWritten(obj, changed=False)
+        answer = await self._client.patch_status(obj, patch, field_manager=self._manager)
         try:
-            live = await self._client.merge_patch(
-                obj.resource,
-                obj.namespace or None,
-                obj.name,
-                {"status": patch},
-                subresource="status",
-                uid=obj.uid,
-                resource_version=obj.resource_version,
-                field_manager=self._manager,
-            )
-        except UndecodableObject as error:  # it is written; the answer is as deep as the object was before
-            self._cache.assume(obj.resource, error.raw)
-            return Written(error.readable)
-        self._cache.assume(obj.resource, live)
-        return Written(live)
+            return StatusWritten(store.assume(answer))
+        except ValueError as error:
+            raise ConnectionBroken(f"patch {obj.resource}: the answer is not an object: {error}") from error
 
     async def delete(self, obj: CachedObject, *, propagation: Propagation = "Background") -> bool:
         """Delete exactly this object.
@@ -252,13 +254,15 @@ class Writer:
             self._cache.assume(obj.resource, answer)
         return True
 
-    def _need(self, resource: Resource, part: Path | None = None) -> None:
-        """What is written is compared with what is cached, which must therefore be whole."""
+    def _need(self, resource: Resource, part: Path | None = None) -> Store:
+        """The store of a kind. What is written is compared with what is cached, which must be whole."""
         store = self._cache.store(resource)
-        kept = store.projection.keep if store is not None else ()
-        if kept and part not in kept:
+        if store is None:
+            raise ValueError(f"{resource}: a kind that is written must be in the cache")
+        if store.projection.keep and part not in store.projection.keep:
             what = ".".join(part) if part else "the whole object"
             raise ValueError(f"{resource}: the projection of a kind that is written must keep {what}")
+        return store
 
     def _known(self, resource: Resource, obj: Object) -> CachedObject | None:
         metadata = obj["metadata"]
