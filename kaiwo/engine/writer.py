@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kaiwo.engine.cached_object import CachedObject, Path
     from kaiwo.engine.client import Client, Propagation
     from kaiwo.engine.resource import Object, Resource
-    from kaiwo.engine.store import Cache, Store
+    from kaiwo.engine.store import Cache
 
 _log = logging.getLogger(__name__)
 _canonical = msgspec.json.Encoder(order="deterministic").encode
@@ -222,7 +222,10 @@ class Writer:
                 conditions only and is merged (see `kaiwo.engine.conditions.merge`).
             own_conditions: all condition types that are ours.
         """
-        store = self._need(obj.resource, ("status",))
+        self._need(obj.resource, ("status",))
+        store = self._cache.store(obj.resource)
+        if store is None:
+            raise ValueError(f"{obj.resource}: a kind whose status is written must be in the cache")
         current: Object = obj.part("status") or {}
         wanted = dict(status)
         if "conditions" in wanted:
@@ -254,15 +257,13 @@ class Writer:
             self._cache.assume(obj.resource, answer)
         return True
 
-    def _need(self, resource: Resource, part: Path | None = None) -> Store:
-        """The store of a kind. What is written is compared with what is cached, which must be whole."""
+    def _need(self, resource: Resource, part: Path | None = None) -> None:
+        """What is written is compared with what is cached, which must therefore be whole."""
         store = self._cache.store(resource)
-        if store is None:
-            raise ValueError(f"{resource}: a kind that is written must be in the cache")
-        if store.projection.keep and part not in store.projection.keep:
+        kept = store.projection.keep if store is not None else ()
+        if kept and part not in kept:
             what = ".".join(part) if part else "the whole object"
             raise ValueError(f"{resource}: the projection of a kind that is written must keep {what}")
-        return store
 
     def _known(self, resource: Resource, obj: Object) -> CachedObject | None:
         metadata = obj["metadata"]
