@@ -36,7 +36,7 @@ def test_metrics_of_two_engines_do_not_collide() -> None:
 
 
 def test_a_scrape_has_every_count_that_came_before_it() -> None:
-    """Counts are put aside until somebody reads them; thousands of them are neither lost nor counted twice."""
+    """Counts are put aside until somebody reads them; thousands are neither lost nor counted twice."""
     metrics = Metrics()
     value = metrics.registry.get_sample_value
     labels = {"code": "200", "host": "", "method": "PATCH", "resource": "jobs.batch", "verb": "patch"}
