@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
 
+    from kaiwo.engine.cached_object import CachedObject
     from kaiwo.engine.resource import Object, Resource
 
 ROOT = f"{Path(__file__).resolve().parents[1]}/"
@@ -157,15 +158,16 @@ class MemoryApi:
         identity = {"uid": f"uid-{resource.kind}", "creationTimestamp": "2026-01-02T03:04:06Z"}
         return self.put(resource, {**obj, "metadata": {**obj["metadata"], **identity}}, "ADDED")
 
-    async def merge_patch(self, resource: Resource, _: str, name: str, patch: Object, **__: Any) -> Object:
-        """Answer a PATCH; only statuses are patched here."""
-        self.requests.append(f"PATCH {resource.kind}")
-        live = self.live(resource, name)
-        status = {**live.get("status", {}), **patch["status"]}
+    async def patch_status(self, obj: CachedObject, status: Object, **_: Any) -> bytes:
+        """Answer a PATCH of a status."""
+        self.requests.append(f"PATCH {obj.resource.kind}")
+        live = self.live(obj.resource, obj.name)
+        status = {**live.get("status", {}), **status}
         self.statuses.append(status["status"])
         async with self.changed:
             self.changed.notify_all()
-        return self.put(resource, {**live, "status": {k: v for k, v in status.items() if v is not None}})
+        given = {k: v for k, v in status.items() if v is not None}
+        return msgspec.json.encode(self.put(obj.resource, {**live, "status": given}))
 
 
 @pytest.fixture

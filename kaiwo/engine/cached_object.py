@@ -81,6 +81,7 @@ class CachedObject:
         "_cleaned",
         "_decoder",
         "_managers",
+        "_members",
         "_omitted",
         "deleted",
         "generation",
@@ -106,6 +107,7 @@ class CachedObject:
     _body: bytes
     _cleaned: bool
     _managers: FieldManagers | None
+    _members: Mapping[str, msgspec.Raw] | None
     _omitted: Mapping[str, str]
 
     @property
@@ -169,14 +171,20 @@ class CachedObject:
     def part(self, *path: str, _shape: Any = Any) -> Any:
         """The value at a path of keys, None when absent; reads only as much JSON as it must.
 
+        Whoever is told of a change reads several parts: the JSON is split into its members once.
+
         Raises:
             UndecodableObject: the path leads into a member that cannot be decoded.
         """
         if path[0] in self._omitted:
             raise self._error()
         as_it_came = not self._cleaned and self._decoder.keeps(path)
+        member = self._split(self._body if as_it_came else self.clean()).get(path[0])
+        if member is None:
+            return None
+        path = path[1:]
         try:
-            value = _part_decoder(path, _shape)(self._body if as_it_came else self.clean())
+            value = _part_decoder(path, _shape)(member)
         except msgspec.ValidationError:  # the path leads through something that is no map
             return None
         for _ in path:
@@ -217,20 +225,28 @@ class CachedObject:
         if self.packed:
             return self._decoder.unpacked(self, self._body)
         if not self._cleaned:
-            self._body, self._managers = self._decoder.clean(self._body)
-            self._cleaned = True
+            self._body, self._managers = self._decoder.clean(self._split(self._body))
+            self._cleaned, self._members = True, None
         return self._body
+
+    def _split(self, body: bytes) -> Mapping[str, msgspec.Raw]:
+        """The members of the object, each as its JSON."""
+        if self.packed:
+            return _decode_parts(body)
+        if self._members is None:
+            self._members = _decode_parts(body)
+        return self._members
 
     def pack(self) -> None:
         """Drop what is not kept, and compress the rest."""
         body = self.clean()
         if not self.packed and len(body) >= LEAST_BYTES:
-            self._body, self.packed = pack(body), True
+            self._body, self.packed, self._members = pack(body), True, None
 
     def set_body(self, decoder: ObjectDecoder, body: bytes, omitted: Mapping[str, str]) -> None:
         """Take the JSON as it came; for `ObjectDecoder`, which sets the public attributes too."""
         self._decoder, self._body, self._omitted = decoder, body, omitted
-        self._cleaned, self.packed, self._managers = False, False, None
+        self._cleaned, self.packed, self._managers, self._members = False, False, None, None
 
     def _error(self) -> UndecodableObject:
         name = f"{self.namespace}/{self.name}" if self.namespace else self.name
@@ -354,9 +370,9 @@ class ObjectDecoder:
             node = node[key]
         return not node
 
-    def clean(self, raw: bytes) -> tuple[bytes, FieldManagers | None]:
-        """What is kept of an object's JSON, and the managers of the projection's `owned_fields`."""
-        parts = _decode_parts(raw)
+    def clean(self, members: Mapping[str, msgspec.Raw]) -> tuple[bytes, FieldManagers | None]:
+        """The JSON of what is kept of an object, and the managers of the projection's `owned_fields`."""
+        parts = dict(members)
         metadata = _decode_parts(parts["metadata"])
         managed = metadata.pop("managedFields", None)
         parts["metadata"] = msgspec.Raw(_encode(metadata))

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Literal
 from kaiwo.engine.errors import Conflict, Invalid
 from kaiwo.engine.failing_writes import FailingWrites
 from kaiwo.engine.reader import Reader, object_path, query_string
+from kaiwo.engine.resource import EVENT
 from kaiwo.engine.transport import JSON, HttpRequest
-from kaiwo.engine.wire import encode, encode_for_yaml
+from kaiwo.engine.wire import decode_object, encode, encode_for_yaml
 
 if TYPE_CHECKING:
+    from kaiwo.engine.cached_object import CachedObject
     from kaiwo.engine.credentials import Connection
     from kaiwo.engine.metrics import Metrics
     from kaiwo.engine.resource import Object, Resource
@@ -81,6 +83,17 @@ class Client(Reader):
         )
         return await self._send(request)
 
+    async def create_event(self, obj: Object) -> None:
+        """POST an Event, as `create` does; the answer is not read.
+
+        Args:
+            obj: the whole Event.
+        """
+        path = object_path(EVENT, _namespace(obj))
+        await self._transport.send(
+            HttpRequest("create", str(EVENT), "POST", path, encode(obj), mutating=True, repeatable=False)
+        )
+
     async def apply(
         self,
         resource: Resource,
@@ -114,7 +127,8 @@ class Client(Reader):
         request = HttpRequest(
             "apply", str(resource), "PATCH", path, encode_for_yaml(obj), _APPLY, mutating=not dry_run
         )
-        return await self._send_to(obj["metadata"].get("uid"), request)
+        answer = await self._send_to(obj["metadata"].get("uid"), request)
+        return decode_object(answer, f"apply {resource}")
 
     async def merge_patch(
         self,
@@ -141,18 +155,33 @@ class Client(Reader):
             resource_version: the object must not have changed since, else Conflict.
             field_manager: whose fields these are.
         """
-        if uid or resource_version:
-            metadata = dict(patch.get("metadata") or {})
-            if uid:
-                metadata["uid"] = uid
-            if resource_version:
-                metadata["resourceVersion"] = resource_version
-            patch = {**patch, "metadata": metadata}
         path = object_path(self.in_use(resource), namespace, name, subresource) + query_string(
             fieldManager=field_manager
         )
-        request = HttpRequest("patch", str(resource), "PATCH", path, encode(patch), _MERGE, mutating=True)
-        return await self._send_to(uid, request)
+        body = encode(_meant_for(patch, uid, resource_version))
+        request = HttpRequest("patch", str(resource), "PATCH", path, body, _MERGE, mutating=True)
+        return decode_object(await self._send_to(uid, request), f"patch {resource}")
+
+    async def patch_status(
+        self, obj: CachedObject, status: Object, *, field_manager: str | None = None
+    ) -> bytes:
+        """Change keys of a status by a merge patch, as `merge_patch` does.
+
+        Args:
+            obj: the object as it was when the status was decided; Conflict if it has changed since.
+            status: the keys to change.
+            field_manager: whose fields these are.
+
+        Returns:
+            The JSON of the object as it is now, for the cache, which decodes no more of it than is read.
+        """
+        resource = obj.resource
+        path = object_path(self.in_use(resource), obj.namespace or None, obj.name, "status") + query_string(
+            fieldManager=field_manager
+        )
+        body = encode(_meant_for({"status": status}, obj.uid, obj.resource_version))
+        request = HttpRequest("patch", str(resource), "PATCH", path, body, _MERGE, mutating=True)
+        return await self._send_to(obj.uid, request)
 
     async def replace(
         self, resource: Resource, obj: Object, *, subresource: str | None = None, urgent: bool = False
@@ -209,14 +238,21 @@ class Client(Reader):
         )
         return await self._send(request)
 
-    async def _send_to(self, uid: str | None, request: HttpRequest) -> Object:
+    async def _send_to(self, uid: str | None, request: HttpRequest) -> bytes:
         """Send a patch for one uid; another one is refused as the change of an immutable field."""
         try:
-            return await self._send(request)
+            return await self._transport.send(request)
         except Invalid as error:
             if uid and any(cause.field == "metadata.uid" for cause in error.causes):
                 raise Conflict(409, "Conflict", error.message, error.details) from error
             raise
+
+
+def _meant_for(patch: Object, uid: str | None, resource_version: str | None) -> Object:
+    """A patch that is refused for any other object, and for any other version."""
+    given = {"uid": uid, "resourceVersion": resource_version}
+    wanted = {name: value for name, value in given.items() if value}
+    return {**patch, "metadata": {**(patch.get("metadata") or {}), **wanted}} if wanted else patch
 
 
 def _namespace(obj: Object) -> str | None:

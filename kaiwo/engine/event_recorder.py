@@ -201,7 +201,7 @@ class EventRecorder:
                 self._count("merged")
                 return
         try:
-            await self._client.create(EVENT, obj)
+            await self._client.create_event(obj)
         except AlreadyExists:
             pass  # sent before, and cancelled before the answer
         except ApiError as error:

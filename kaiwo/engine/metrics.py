@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from typing import TYPE_CHECKING, Literal
 
 from prometheus_client import CollectorRegistry
@@ -12,13 +13,15 @@ from kaiwo.engine import metric_definitions as defined
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-    from prometheus_client import Counter, Histogram
+    from prometheus_client import Counter, Histogram, Metric
 
     from kaiwo.engine.workqueue import WorkQueue
 
 _METHODS = {"create": "POST", "apply": "PATCH", "patch": "PATCH", "replace": "PUT", "delete": "DELETE"}
 _NO_ANSWER = "<error>"
 """The code of a request without an answer, as in client-go."""
+
+_MOST_WAITING = 1000
 
 
 class Metrics:
@@ -42,6 +45,7 @@ class Metrics:
         self.prefix = prefix
         self.registry = own = registry or CollectorRegistry()
         self._host = host
+        self._observations = _Observations(own)
         self._requests = defined.REQUESTS.counter(own)
         self._request_seconds = defined.REQUEST_SECONDS.histogram(own)
         self._reconciles = defined.RECONCILES.counter(own)
@@ -50,7 +54,7 @@ class Metrics:
         self._reconcile_seconds = defined.RECONCILE_SECONDS.histogram(own)
         self._workers = defined.WORKERS.gauge(own)
         self._active = defined.ACTIVE_WORKERS.gauge(own)
-        self._queues = _QueueMetrics(own)
+        self._queues = _QueueMetrics(own, self._observations)
         self._watch_restarts = defined.WATCH_RESTARTS.with_prefix(prefix).counter(own)
         self._cached = defined.CACHE_OBJECTS.with_prefix(prefix).gauge(own)
         self._events = defined.EVENTS.with_prefix(prefix).counter(own)
@@ -71,12 +75,12 @@ class Metrics:
                 str(code) if code else _NO_ANSWER, self._host, method, verb, resource
             )
             self._request_children[verb, resource, code] = counter
-        counter.inc()
+        self._observations.add(counter.inc, 1)
         if verb != "watch":
             histogram = self._verb_children.get(verb)
             if histogram is None:
                 histogram = self._verb_children[verb] = self._request_seconds.labels(self._host, verb)
-            histogram.observe(seconds)
+            self._observations.add(histogram.observe, seconds)
 
     def reconcile(
         self,
@@ -92,8 +96,8 @@ class Metrics:
                 self._reconcile_seconds.labels(controller),
             )
             self._reconcile_children[controller, result] = children
-        children[0].inc()
-        children[1].observe(seconds)
+        self._observations.add(children[0].inc, 1)
+        self._observations.add(children[1].observe, seconds)
         if result in ("error", "timeout"):
             self._reconcile_errors.labels(controller).inc()
         if result == "timeout":
@@ -133,10 +137,36 @@ class Metrics:
         self._cached.labels(resource).set_function(size)
 
 
+class _Observations:
+    """What is counted when somebody reads the metrics.
+
+    A count after a pause, when the processor's caches are cold, takes twenty times as long as the next one.
+    """
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        """Stand before all other metrics of a registry: they are read in the order of their registration."""
+        self._waiting: deque[tuple[Callable[[float], object], float]] = deque()
+        registry.register(self)
+
+    def add(self, count: Callable[[float], object], value: float) -> None:
+        """Count something later."""
+        self._waiting.append((count, value))
+        if len(self._waiting) >= _MOST_WAITING:
+            self.collect()
+
+    def collect(self) -> tuple[Metric, ...]:
+        """Count what waits; for the registry, which asks before it reads the counts."""
+        while self._waiting:
+            count, value = self._waiting.popleft()
+            count(value)
+        return ()
+
+
 class _QueueMetrics:
     """The metrics of work queues, as client-go names them; controller-runtime adds the label controller."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
+    def __init__(self, registry: CollectorRegistry, observations: _Observations) -> None:
+        self._observations = observations
         self._depth = defined.QUEUE_DEPTH.gauge(registry)
         self._unfinished = defined.QUEUE_UNFINISHED.gauge(registry)
         self._longest = defined.QUEUE_LONGEST.gauge(registry)
@@ -148,6 +178,7 @@ class _QueueMetrics:
     def follow(self, name: str, queue: WorkQueue) -> None:
         labels = (name, name)
         times = _QueueTimes(
+            self._observations,
             self._adds.labels(*labels),
             self._retries.labels(*labels),
             self._waited.labels(*labels),
@@ -162,7 +193,15 @@ class _QueueMetrics:
 class _QueueTimes:
     """Since when the keys of one queue wait or are worked on."""
 
-    def __init__(self, adds: Counter, retries: Counter, waited: Histogram, worked: Histogram) -> None:
+    def __init__(
+        self,
+        observations: _Observations,
+        adds: Counter,
+        retries: Counter,
+        waited: Histogram,
+        worked: Histogram,
+    ) -> None:
+        self._observations = observations
         self._adds, self._retries, self._waited, self._worked = adds, retries, waited, worked
         self._added: dict[Hashable, float] = {}
         self._began: dict[Hashable, float] = {}
@@ -174,19 +213,19 @@ class _QueueTimes:
 
     def added(self, key: Hashable) -> None:
         """A key waits."""
-        self._adds.inc()
+        self._observations.add(self._adds.inc, 1)
         self._added.setdefault(key, time.monotonic())
 
     def taken(self, key: Hashable) -> None:
         """A worker has taken a key."""
         now = self._began[key] = time.monotonic()
-        self._waited.observe(now - self._added.pop(key, now))
+        self._observations.add(self._waited.observe, now - self._added.pop(key, now))
 
     def finished(self, key: Hashable) -> None:
         """The work on a key has ended."""
         began = self._began.pop(key, None)
         if began is not None:
-            self._worked.observe(time.monotonic() - began)
+            self._observations.add(self._worked.observe, time.monotonic() - began)
 
     def retried(self) -> None:
         """A key is added again after a failure."""

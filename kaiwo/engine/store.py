@@ -261,14 +261,19 @@ class Store:
         scope = namespace if self.namespaces else ""
         self._versions[scope] = max(self._versions.get(scope, 0), version)
 
-    def assume(self, answer: Object | bytes) -> None:
-        """Take the answer to an own write, unless the watch is already past it or does not cover it."""
+    def assume(self, answer: Object | bytes) -> CachedObject:
+        """Take the answer to an own write, unless the watch is already past it or does not cover it.
+
+        Returns:
+            The answer.
+        """
         as_json = answer if isinstance(answer, bytes) else encode(answer)
         obj = self._decode(as_json, sound=as_json is not answer)  # what is no JSON was decoded as a whole
         scope = obj.namespace if self.namespaces else ""
         newer = scope in self._listed and obj.version > self._versions[scope]
         if newer and self.selector.matches(obj.labels):
             self._put(obj, own=True)
+        return obj
 
     def _put(self, obj: CachedObject, *, own: bool = False) -> None:
         key = obj.key

@@ -16,7 +16,7 @@ import msgspec
 
 from kaiwo.engine.conditions import merge
 from kaiwo.engine.diff import contains, difference, would_change
-from kaiwo.engine.errors import AlreadyExists, ChangedBack, Conflict, NotFound, UndecodableObject
+from kaiwo.engine.errors import AlreadyExists, ChangedBack, Conflict, ConnectionBroken, NotFound
 from kaiwo.engine.repeated_writes import MANY, RepeatedWrites
 
 if TYPE_CHECKING:
@@ -57,6 +57,19 @@ class NameConflict:
     live: Object
     owner: Object | None
     deleting: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StatusWritten:
+    """The status is as wanted.
+
+    Attributes:
+        live: the object as the API server has it.
+        changed: False when nothing had to be sent.
+    """
+
+    live: CachedObject
+    changed: bool = True
 
 
 Outcome: TypeAlias = Written | NameConflict
@@ -199,7 +212,7 @@ class Writer:
 
     async def patch_status(
         self, obj: CachedObject, status: Object, *, own_conditions: Collection[str] = ()
-    ) -> Written:
+    ) -> StatusWritten:
         """Change status fields in one patch; nothing is sent when they are so already.
 
         Args:
@@ -210,6 +223,9 @@ class Writer:
             own_conditions: all condition types that are ours.
         """
         self._need(obj.resource, ("status",))
+        store = self._cache.store(obj.resource)
+        if store is None:
+            raise ValueError(f"{obj.resource}: a kind whose status is written must be in the cache")
         current: Object = obj.part("status") or {}
         wanted = dict(status)
         if "conditions" in wanted:
@@ -218,23 +234,12 @@ class Writer:
             )
         patch = difference({key: current.get(key) for key in wanted}, wanted)
         if not patch:
-            return Written(obj.readable(), changed=False)
+            return StatusWritten(obj, changed=False)
+        answer = await self._client.patch_status(obj, patch, field_manager=self._manager)
         try:
-            live = await self._client.merge_patch(
-                obj.resource,
-                obj.namespace or None,
-                obj.name,
-                {"status": patch},
-                subresource="status",
-                uid=obj.uid,
-                resource_version=obj.resource_version,
-                field_manager=self._manager,
-            )
-        except UndecodableObject as error:  # it is written; the answer is as deep as the object was before
-            self._cache.assume(obj.resource, error.raw)
-            return Written(error.readable)
-        self._cache.assume(obj.resource, live)
-        return Written(live)
+            return StatusWritten(store.assume(answer))
+        except ValueError as error:
+            raise ConnectionBroken(f"patch {obj.resource}: the answer is not an object: {error}") from error
 
     async def delete(self, obj: CachedObject, *, propagation: Propagation = "Background") -> bool:
         """Delete exactly this object.

@@ -111,9 +111,17 @@ def fingerprint(workload: Workload, *, by_meaning: bool = False) -> dict[str, st
     return hashes
 
 
-def changed_fields(record: AppliedRecord, workload: Workload) -> list[str]:
-    """The fields below ``spec`` that mean something else than those of the record, sorted."""
-    names = changed(record.fields, fingerprint(workload))
+def changed_fields(
+    record: AppliedRecord, workload: Workload, fields: Mapping[str, str] | None = None
+) -> list[str]:
+    """The fields below ``spec`` that mean something else than those of the record, sorted.
+
+    Args:
+        record: of the child.
+        workload: as it is now.
+        fields: its :func:`fingerprint`, where the caller has it.
+    """
+    names = changed(record.fields, fingerprint(workload) if fields is None else fields)
     if not names:
         return []
     before = {**record.fields, **record.meanings}

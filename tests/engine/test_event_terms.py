@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -13,7 +13,7 @@ from kaiwo.engine.metrics import Metrics
 
 if TYPE_CHECKING:
     from kaiwo.engine.client import Client
-    from kaiwo.engine.resource import Object, Resource
+    from kaiwo.engine.resource import Object
 
 SUBJECT = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "ns", "uid": "u"}}
 
@@ -28,7 +28,7 @@ class EventServer:
         self.answering = asyncio.Event()
         self.answering.set()
 
-    async def create(self, _resource: Resource, obj: Object, **_: Any) -> Object:
+    async def create_event(self, obj: Object) -> None:
         """POST."""
         if not self.leading:
             raise NotLeading("held back")
@@ -36,7 +36,6 @@ class EventServer:
         if self.rejection is not None:
             raise self.rejection
         self.messages.append(obj["message"])
-        return obj
 
 
 def recorder_of(server: EventServer) -> EventRecorder:

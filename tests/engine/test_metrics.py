@@ -33,3 +33,18 @@ def test_metrics_of_two_engines_do_not_collide() -> None:
             'leader_election_master_status{name="kaiwo"} 1.0',
         ):
             assert line in text
+
+
+def test_a_scrape_has_every_count_that_came_before_it() -> None:
+    """Counts are put aside until somebody reads them; thousands are neither lost nor counted twice."""
+    metrics = Metrics()
+    value = metrics.registry.get_sample_value
+    labels = {"code": "200", "host": "", "method": "PATCH", "resource": "jobs.batch", "verb": "patch"}
+    for _ in range(2500):
+        metrics.request("patch", "jobs.batch", 200, 0.5)
+    assert value("rest_client_requests_total", labels) == 2500
+    metrics.request("patch", "jobs.batch", 200, 0.5)
+    assert value("rest_client_requests_total", labels) == 2501
+    times = {"host": "", "verb": "patch"}
+    assert value("rest_client_request_duration_seconds_count", times) == 2501
+    assert value("rest_client_request_duration_seconds_sum", times) == 1250.5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ from aiohttp import web
 
 from kaiwo.engine.client import Client
 from kaiwo.engine.credentials import Connection
-from kaiwo.engine.errors import Forbidden, ServerUnavailable
+from kaiwo.engine.errors import ConnectionBroken, Forbidden, ServerUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -75,3 +76,51 @@ async def test_attempts_end() -> None:
     async with answering(503, 503, 503, 503, tokens=Tokens()) as client:
         with pytest.raises(ServerUnavailable):
             await client.get_json("/version")
+
+
+@asynccontextmanager
+async def silent(*, timeout: float) -> AsyncIterator[tuple[Client, asyncio.Event]]:
+    """A client of a server that begins each answer and never ends it, and whether one has begun."""
+    began, end = asyncio.Event(), asyncio.Event()
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(b"{")
+        began.set()
+        await end.wait()
+        return response
+
+    application = web.Application()
+    application.router.add_get("/version", answer)
+    runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    try:
+        url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        async with Client(Connection(url, authenticator=Tokens()), timeout=timeout) as client:
+            yield client, began
+    finally:
+        end.set()
+        await runner.cleanup()
+
+
+async def test_an_answer_that_does_not_end_is_timed_out_and_its_task_goes_on() -> None:
+    """A proxy that stops in the middle of an answer is an error of the connection, each time."""
+    async with silent(timeout=0.1) as (client, _):
+        with pytest.raises(ConnectionBroken, match="timed out"):
+            await client.get_json("/version")
+    task = asyncio.current_task()
+    assert task is not None
+    assert not task.cancelling()
+
+
+async def test_a_request_that_somebody_cancels_is_not_timed_out() -> None:
+    """A worker that is cancelled at the end of the process ends, and sends nothing again."""
+    async with silent(timeout=30.0) as (client, began):
+        request = asyncio.create_task(client.get_json("/version"))
+        await began.wait()
+        request.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await request

@@ -208,7 +208,7 @@ async def test_the_status_of_a_deep_object_can_be_written(server: ApiServer, cli
     server.answer = widget("deep", 3, levels=1200, status=b'"FAILED"')
     written = await writer.patch_status(deep, {"status": "FAILED"})
     assert written.changed
-    assert written.live["metadata"]["resourceVersion"] == "3"
+    assert written.live.resource_version == "3"
     deep = cache.get(KIND, "team", "deep")
     assert deep is not None
     assert (deep.version, deep.part("status", "status")) == (3, "FAILED")

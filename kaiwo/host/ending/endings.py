@@ -192,7 +192,7 @@ class Endings:
         }
         before = entry.readable_part("status", "status") or ""
         written = await self._manager.writer.patch_status(entry, status)
-        kept = EndingRecord.read((written.live.get("status") or {}).get(FIELD))
+        kept = EndingRecord.read(written.live.readable_part("status", FIELD))
         if kept is None or kept.decision != record.decision:
             return False
         _log.warning("%s %s/%s: %s (rule %s)", kind, entry.namespace, entry.name, message, record.rule)

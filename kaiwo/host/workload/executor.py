@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kaiwo.engine.errors import WriteCause
     from kaiwo.engine.manager import Manager
     from kaiwo.engine.resource import Object
-    from kaiwo.engine.writer import Written
+    from kaiwo.engine.writer import StatusWritten
     from kaiwo.host.workload.snapshot import Snapshot
     from kaiwo.workload.model import Delete, Plan, Write
 
@@ -203,7 +203,7 @@ class PlanExecutor:
             # A field that this version does not know belongs to a later one, which may lead again soon.
             complete: Object = {**dict.fromkeys(before.keys() & STATUS_FIELDS), **status}
             written = await self._patch(latest, complete)
-            version = str(written.live["metadata"].get("resourceVersion") or "")
+            version = written.live.resource_version
             self._report_transition(entry, before.get("status") or "", status, now)
             # Somebody may have written meanwhile: then the cache is ahead of this answer.
             known = self._manager.cache.get(entry.resource, entry.namespace, entry.name)
@@ -214,7 +214,7 @@ class PlanExecutor:
             self._manager.event_recorder.event(entry, event.type, event.reason, event.message)
         return version
 
-    async def _patch(self, entry: CachedObject, status: Object) -> Written:
+    async def _patch(self, entry: CachedObject, status: Object) -> StatusWritten:
         try:
             return await self._manager.writer.patch_status(entry, status, own_conditions=OWN_CONDITIONS)
         except Conflict as error:

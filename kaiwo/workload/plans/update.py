@@ -108,7 +108,7 @@ def _child_update(case: PlanContext, record: AppliedRecord | None, admission: Ad
     live: Object = case.facts.live or {}
     if record is not None:
         fields = fingerprint(case.workload)
-        changes = changed_fields(record, case.workload)
+        changes = changed_fields(record, case.workload, fields)
         # Where the whole object is applied, a change by another manager may be anywhere in it.
         edited = case.backend.write == "apply" or _is_edited(live, record)
         relabelled = any(record.fields.get(name) != fields.get(name) for name in (LABELS, ANNOTATIONS))

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 from kaiwo.plugin.kit.api_errors import Conflict, EngineError, Forbidden, NotFound
 from kaiwo.plugin.kit.controllers import is_allowed
 from kaiwo.plugin.kit.endings import Beneficiary, EndingDecision, EndingRecord, EndingVictim, ForeignVictim
-from kaiwo.plugin.kit.json_access import lenient_map
 from kaiwo.plugin.kit.values import format_time
 from kaiwo.plugin.kit.workload import Condition
 from kaiwo_gpu_preemption.assessment import PERMITTED
@@ -183,7 +182,7 @@ class Taking:
         assert tracked.entry is not None  # noqa: S101  refused before
         status = preempting_status(record)
         written = await self._with.manager.writer.patch_status(tracked.entry, status)
-        live = EndingRecord.read(lenient_map(written.live.get("status")).get("decision"))
+        live = EndingRecord.read(written.live.readable_part("status", "decision"))
         if live is None or live.decision != record.decision:
             return False
         whom = f" for {beneficiary}" if beneficiary is not None else ""

@@ -20,7 +20,7 @@ from kaiwo.engine.conditions import merge
 from kaiwo.engine.errors import NotFound
 from kaiwo.engine.resource import JOB, NODE, POD, PRIORITY_CLASS, STORAGE_CLASS
 from kaiwo.engine.store import Cache
-from kaiwo.engine.writer import Written
+from kaiwo.engine.writer import StatusWritten
 from kaiwo.host.cluster_facts import NODE_PROJECTION, ClusterFacts
 from kaiwo.host.ending.endings import Endings
 from kaiwo.host.ending.preemption import Preemption
@@ -132,7 +132,7 @@ class Server:
         """A KaiwoJob of the cache."""
         return self.cache.get(KAIWO_JOB, "team", name)
 
-    async def patch_status(self, entry: Any, status: Object, own_conditions: Any = ()) -> Written:
+    async def patch_status(self, entry: Any, status: Object, own_conditions: Any = ()) -> StatusWritten:
         """Take a status, unless the test wants an error."""
         if "conditions" in status:
             live = entry.part("status", "conditions") or []
@@ -145,7 +145,7 @@ class Server:
         spec = entry.part("spec")
         version = int(entry.resource_version) + 1
         self.put(entry.name, version, spec=spec, **{**(entry.part("status") or {}), **kept})
-        return Written(self.known(entry.name).full())
+        return StatusWritten(self.known(entry.name))
 
 
 @pytest.fixture
