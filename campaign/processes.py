@@ -9,6 +9,7 @@ import asyncio
 import multiprocessing
 import os
 import signal
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -49,16 +50,22 @@ class Processes:
         )
         loop = asyncio.get_running_loop()
         _context.set_forkserver_preload(["campaign.sets"])
+        began = time.monotonic()
         process.start()
         sending.close()
         readable = loop.create_future()
         loop.add_reader(receiving.fileno(), _note, readable)
         try:
             await readable
-            with suppress(EOFError):
-                return Result(case, **receiving.recv())
-            await asyncio.to_thread(process.join)
-            return Result(case, 0.0, "error", f"its process ended with {process.exitcode}")
+            try:
+                result = Result(case, **receiving.recv())
+            except EOFError:
+                result = None
+            await asyncio.to_thread(process.join, _END)
+            if result is not None:
+                return result
+            message = f"its process ended with {process.exitcode}"
+            return Result(case, 0.0, "error", message, began=began, ended=time.monotonic())
         finally:
             loop.remove_reader(receiving.fileno())
             receiving.close()
@@ -71,7 +78,7 @@ def _note(readable: asyncio.Future[None]) -> None:
 
 
 async def _end(process: Any) -> None:
-    """Wait for a process that has answered; have one that has not clear up."""
+    """Have a process that was interrupted clear up."""
     if process.is_alive():
         with suppress(ProcessLookupError):
             os.kill(process.pid, signal.SIGTERM)

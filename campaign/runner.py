@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 
-PLACES: Final = min(12 * CORES, 48)
+PLACES: Final = min(20 * CORES, 64)
 """Cases at the same time, at most: most of a case is waiting. `Machine` says when one may start."""
 
 _OWN: Final = 2
@@ -38,11 +39,11 @@ _SEVERAL: Final = 3
 ALONE: Final = min(2 * CORES, 16)
 """Cases at the same time, at most, with a control plane each; and as many others that need none."""
 
-RESTING: Final = 24 * CORES
-"""Cases at the same time that have ended but for the watch for late writes. Each may have an operator, of a
-hundred megabytes."""
+RESTING: Final = max(1, min(24 * CORES, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 28))
+"""Cases at the same time that have ended but for the watch for late writes. Each may have an operator, which
+takes a hundred megabytes."""
 
-_WORK_SHARED, _WORK_OWN, _WORK_PLANE, _WORK_PROGRAM = 1.0, 2.5, 8.0, 2.5
+_WORK_SHARED, _WORK_OWN, _WORK_PLANE, _WORK_PROGRAM = 0.5, 2.0, 5.0, 2.0
 """Seconds of one core that a case takes at first: to create a workload, or to start an operator, a control
 plane with an operator, or another program."""
 
