@@ -12,6 +12,7 @@ import signal
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from campaign.case import Result
@@ -20,7 +21,6 @@ from campaign.judging import judged_in_folder
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from multiprocessing.connection import Connection
-    from pathlib import Path
 
     from campaign.case import StandaloneCase
 
@@ -103,13 +103,26 @@ def _run(
         parent = multiprocessing.parent_process()
         if parent is not None:  # a campaign that is killed cannot end its processes
             loop.add_reader(parent.sentinel, task.cancel)
-        result = await judged_in_folder(case, evidence)
-        sending.send(
-            {
-                "seconds": result.seconds, "oracle": result.oracle, "message": result.message,
-                "run": result.run, "began": result.began, "ended": result.ended,
-            }
-        )  # fmt: skip
+        try:
+            result = await judged_in_folder(case, evidence)
+        except asyncio.CancelledError:
+            _kill_programs()  # or a thread would wait for them
+            raise
+        with suppress(BrokenPipeError):  # the campaign has ended meanwhile
+            sending.send(
+                {
+                    "seconds": result.seconds, "oracle": result.oracle, "message": result.message,
+                    "run": result.run, "began": result.began, "ended": result.ended,
+                }
+            )  # fmt: skip
 
     with suppress(asyncio.CancelledError):
         asyncio.run(main())
+
+
+def _kill_programs() -> None:
+    """Kill what this process has started and not ended."""
+    for children in Path("/proc/self/task").glob("*/children"):
+        for pid in children.read_text(encoding="ascii").split():
+            with suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)

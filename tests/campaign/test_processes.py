@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from campaign import processes
 from campaign.processes import Processes
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 MODULE = """
 import asyncio
 import os
+import subprocess
+import time
 from pathlib import Path
 
 from campaign.case import StandaloneCase
@@ -49,8 +52,25 @@ async def waits(directory):
         NOTES.write_text(f"{os.getpid()} cleared up")
 
 
+async def is_held_up(directory):
+    try:
+        NOTES.write_text(f"{os.getpid()} began")
+        await asyncio.sleep(600)
+    finally:
+        await asyncio.shield(asyncio.to_thread(time.sleep, 600))
+
+
+def runs_a_program(directory):
+    with subprocess.Popen(["sleep", "600"], start_new_session=True) as process:
+        NOTES.write_text(f"{process.pid} began")
+
+
+async def waits_for_a_program(directory):
+    await asyncio.to_thread(runs_a_program, directory)
+
+
 def cases():
-    for run in (fails, cannot, ends_the_process, waits):
+    for run in (fails, cannot, ends_the_process, waits, is_held_up, waits_for_a_program):
         yield StandaloneCase("H", run.__name__, run)
 """
 
@@ -89,15 +109,36 @@ async def test_a_case_whose_process_ends_has_failed(module: Any) -> None:
     assert (result.oracle, result.message) == ("error", "its process ended with 7")
 
 
-async def test_an_interrupted_case_clears_up_before_its_process_ends(module: Any) -> None:
-    """Its control plane and its operator go."""
-    running = asyncio.create_task(Processes(module.cases)(_case(module, "waits")))
+async def _interrupted(module: Any, name: str) -> tuple[int, str]:
+    """Interrupt a case once it has begun; the process that it noted, and its last word."""
+    running = asyncio.create_task(Processes(module.cases)(_case(module, name)))
     while not (module.NOTES.exists() and module.NOTES.read_text().endswith("began")):
         await asyncio.sleep(0.05)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
     pid, _, word = module.NOTES.read_text().partition(" ")
+    return int(pid), word
+
+
+async def test_an_interrupted_case_clears_up_before_its_process_ends(module: Any) -> None:
+    """Its control plane and its operator go."""
+    pid, word = await _interrupted(module, "waits")
     assert word == "cleared up"
     with pytest.raises(ProcessLookupError):
-        os.kill(int(pid), 0)
+        os.kill(pid, 0)
+
+
+async def test_a_case_that_cannot_clear_up_is_killed(module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The campaign ends without it."""
+    monkeypatch.setattr(processes, "_END", 1.0)
+    pid, _ = await _interrupted(module, "is_held_up")
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+async def test_an_interrupted_case_leaves_no_program(module: Any) -> None:
+    """Also not one in a session of its own, for which a thread waits."""
+    pid, _ = await _interrupted(module, "waits_for_a_program")
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
