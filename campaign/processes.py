@@ -78,15 +78,17 @@ def _note(readable: asyncio.Future[None]) -> None:
 
 
 async def _end(process: Any) -> None:
-    """Have a process that was interrupted clear up."""
-    if process.is_alive():
-        with suppress(ProcessLookupError):
-            os.kill(process.pid, signal.SIGTERM)
-        await asyncio.to_thread(process.join, _END)
-    if process.is_alive():
-        process.kill()
-    await asyncio.to_thread(process.join)
-    process.close()
+    """Have a process that was interrupted clear up; kill it if it does not, or if this is interrupted too."""
+    try:
+        if process.is_alive():
+            with suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGTERM)
+            await asyncio.to_thread(process.join, _END)
+    finally:
+        if process.is_alive():
+            process.kill()
+        process.join()
+        process.close()
 
 
 def _run(
