@@ -27,11 +27,12 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 
-PLACES: Final = min(20 * CORES, 64)
-"""Cases at the same time, at most: most of a case is waiting. `Machine` says when one may start."""
+PLACES: Final = min(20 * CORES, 48)
+"""Of cases at the same time, at most: most of a case is waiting. `Machine` says when one may start. The nodes
+of the campaign have 24 GPUs; more cases would wait for those of others."""
 
-_OWN: Final = 2
-"""Places of a case with an operator of its own, which waits until those of others have started."""
+_ORDINARY: Final = 2
+"""Places of a case."""
 
 _SEVERAL: Final = 3
 """Places of a case whose own operator or operators have to keep times, such as that of a Lease."""
@@ -224,13 +225,18 @@ class _Places:
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @contextlib.asynccontextmanager
-    async def take(self, count: int) -> AsyncIterator[None]:
-        """Take some of the places of those that run, and give them back at the end."""
+    async def take(self, count: int, work: float) -> AsyncIterator[None]:
+        """Take some of the places of those that run, and give them back at the end.
+
+        Args:
+            count: of places.
+            work: seconds of one core that the beginning takes.
+        """
         async with self._turn:
             for _ in range(count):
                 await self.running.acquire()
         try:
-            async with _admitted(self.machine, _WORK_SHARED if count == 1 else _WORK_OWN):
+            async with _admitted(self.machine, work):
                 yield
         finally:
             for _ in range(count):
@@ -273,7 +279,7 @@ class _Group:
         last = self.cases[-1]
         with contextlib.suppress(_FailedError):
             async with self._stack:
-                async with places.take(self._places()):
+                async with places.take(self._places(), _WORK_OWN if self.shared is None else _WORK_SHARED):
                     for case in self.cases:
                         self.results.append(await judged(case, self._carry_out(case)))
                         if not case.rests:
@@ -294,9 +300,7 @@ class _Group:
             self.told(self.results[-1])
 
     def _places(self) -> int:
-        if self.shared is not None:
-            return 1
-        return _OWN if self.cases[-1].rests else _SEVERAL
+        return _ORDINARY if self.shared is not None or self.cases[-1].rests else _SEVERAL
 
     async def _carry_out(self, case: Case) -> None:
         if self._arena is None:
