@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import os
+import tempfile
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,6 +22,7 @@ MODULE = """
 import asyncio
 import os
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 
@@ -28,6 +30,7 @@ from campaign.case import StandaloneCase
 from campaign.violation import NotRunError, ViolationError
 
 NOTES = Path(__file__).with_suffix(".notes")
+tempfile.tempdir = str(NOTES.parent)  # what a killed process leaves goes with the test
 
 
 async def fails(directory):
@@ -81,6 +84,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     name = f"cases_of_{tmp_path.name}"
     (tmp_path / f"{name}.py").write_text(MODULE)
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", tempfile.tempdir)
     return importlib.import_module(name)
 
 
