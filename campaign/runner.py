@@ -183,7 +183,11 @@ async def run(
         groups.setdefault((case.set, case.group or case.name), []).append(case)
     order = in_turn(list(groups), lambda key: key[0])
     of_groups = [_Group(cluster, shared, groups[key], told, rest) for key in order]
-    await asyncio.gather(*(group.run(places) for group in of_groups))
+    async with (
+        asyncio.TaskGroup() as tasks
+    ):  # which waits until all have cleared up, also when it is cancelled
+        for group in of_groups:
+            tasks.create_task(group.run(places))
     return [result for group in of_groups for result in group.results]
 
 
@@ -344,7 +348,9 @@ async def run_standalone(
         told(result)
         return result
 
-    return list(await asyncio.gather(*(one(case) for case in in_turn(cases, lambda case: case.set))))
+    async with asyncio.TaskGroup() as tasks:  # as above
+        running = [tasks.create_task(one(case)) for case in in_turn(cases, lambda case: case.set)]
+    return [task.result() for task in running]
 
 
 def scenarios_of(names: Sequence[str]) -> list[Scenario]:

@@ -6,6 +6,8 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING
 
+import pytest
+
 from campaign.case import EVIDENCE, StandaloneCase
 from campaign.judging import judged_in_folder
 from campaign.runner import in_turn, run_standalone
@@ -77,3 +79,27 @@ def test_cases_of_all_sets_take_turns() -> None:
     assert in_turn(["a1", "a2", "a3", "a4", "b1", "b2"], lambda name: name[0]) == [
         "a1", "b1", "a2", "a3", "b2", "a4"
     ]  # fmt: skip
+
+
+async def test_an_interrupted_run_waits_until_all_its_cases_have_cleared_up() -> None:
+    """What they clear up is on a control plane that goes next."""
+    began, cleared = 0, []
+
+    async def clears_up(seconds: float, directory: Path) -> None:
+        nonlocal began
+        del directory
+        began += 1
+        try:
+            await asyncio.sleep(600)
+        finally:
+            await asyncio.sleep(seconds)
+            cleared.append(seconds)
+
+    cases = [StandaloneCase("M", str(number), partial(clears_up, number / 10)) for number in range(3)]
+    running = asyncio.create_task(run_standalone(cases, lambda _: None))
+    while began < len(cases):
+        await asyncio.sleep(0)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert cleared == [0.0, 0.1, 0.2]
