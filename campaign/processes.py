@@ -107,9 +107,8 @@ def _run(
             loop.add_reader(parent.sentinel, task.cancel)
         try:
             result = await judged_in_folder(case, evidence)
-        except asyncio.CancelledError:
-            _kill_programs()  # or a thread would wait for them
-            raise
+        finally:
+            _kill_programs()  # or a thread would wait for what an interrupted case has started
         with suppress(BrokenPipeError):  # the campaign has ended meanwhile
             sending.send(
                 {
