@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
+import os
 import random
 import signal
 import sys
-import time
+from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from campaign import report
 from campaign.arena import ADDONS, Cluster
 from campaign.case import Case, StandaloneCase
+from campaign.machine import Machine
+from campaign.processes import Processes
 from campaign.runner import ALONE, REST, Shared, learn, run, run_standalone, scenarios_of
 from campaign.sets import ON_CLUSTER, SETS, cluster_cases, standalone_cases
 from campaign.sets.soak import SoakSize
@@ -22,11 +27,17 @@ from campaign.violation import ViolationError
 from kaiwo_sandbox.sandbox import Sandbox
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import AsyncIterator, Sequence
 
     from campaign.case import Result
 
 AnyCase = TypeVar("AnyCase", Case, StandaloneCase)
+
+_THREADS: Final = 256
+"""Enough for every operator at once. Python has four more than cores, which would be waited for."""
+
+_REPORTED: Final = 60.0
+"""Seconds between two lines about the progress."""
 
 
 def _say(line: str) -> None:
@@ -34,19 +45,34 @@ def _say(line: str) -> None:
     sys.stdout.flush()
 
 
-def _told(result: Result) -> None:
-    if result.oracle:
-        _say(f"FAILED {result.case} {result.oracle}: {result.message}")
-    elif not result.run:
-        _say(f"not run {result.case}: {result.message}")
-    else:
-        _say(f"ok {result.case} {result.seconds:.1f} s")
+class _Results:
+    """What became of the cases so far; each is printed when it has ended."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        """Keep the options, which a failed case is run with again."""
+        self.all: list[Result] = []
+        self._options = options
+
+    def __call__(self, result: Result) -> None:
+        """Print a result, and keep it."""
+        self.all.append(result)
+        if result.oracle:
+            _say(f"FAILED {result.case} {result.oracle}: {result.message}")
+            _say(f"hint: run it again with {report.command(str(result.case), self._options)}")
+        elif not result.run:
+            _say(f"not run {result.case}: {result.message}")
+        else:
+            _say(f"ok {result.case} {result.seconds:.1f} s")
 
 
 def _chosen(cases: Sequence[AnyCase], options: argparse.Namespace) -> list[AnyCase]:
     """The cases to run: those named, or as many of each set as are wanted, chosen by the seed."""
     if options.only:
-        return [case for case in cases if any(fnmatchcase(str(case), name) for name in options.only)]
+        return [
+            case
+            for case in cases
+            if any(str(case) == name or fnmatchcase(str(case), name) for name in options.only)
+        ]
     found: list[AnyCase] = []
     for letter in options.sets:
         of_set = [case for case in cases if case.set == letter]
@@ -56,19 +82,77 @@ def _chosen(cases: Sequence[AnyCase], options: argparse.Namespace) -> list[AnyCa
     return found
 
 
-async def _on_cluster(sandbox: Sandbox, options: argparse.Namespace) -> list[Result]:
+async def _on_cluster(
+    sandbox: Sandbox, options: argparse.Namespace, results: _Results, machine: Machine
+) -> None:
     scenarios = scenarios_of(options.scenario)
-    results: list[Result] = []
     async with Cluster(sandbox) as cluster:
         async with Shared(cluster) as shared:
             await learn(cluster, shared, scenarios)
             cases = _chosen(list(cluster_cases(cluster, scenarios, options.seed)), options)
-            _say(f"{len(cases)} cases, seed {options.seed}")
             together = [case for case in cases if not case.own]
-            results += await run(cluster, shared, together, _told, options.rest)
-        alone = [case for case in cases if case.own]
-        results += await run(cluster, None, alone, _told, options.rest)
-    return results
+            alone = [case for case in cases if case.own]
+            _say(f"{len(together)} cases with one operator, {len(alone)} with their own, seed {options.seed}")
+            await run(cluster, shared, together, results, rest=options.rest, machine=machine)
+        await run(cluster, None, alone, results, rest=options.rest, machine=machine)
+
+
+async def _with_sandbox(options: argparse.Namespace, results: _Results, machine: Machine) -> None:
+    """The cases in namespaces of one control plane."""
+    named = Sandbox.find(options.sandbox) if options.sandbox else None
+    up = partial(Sandbox.up, f"campaign-{os.getpid()}", addons=ADDONS, owned=True, progress=_say)
+    starting = asyncio.ensure_future(asyncio.to_thread(up)) if named is None else None
+    try:
+        started = named if starting is None else await asyncio.shield(starting)
+        assert started is not None  # noqa: S101  it was found when the options were read
+        await _on_cluster(started, options, results, machine)
+    finally:
+        if starting is not None:
+            await asyncio.to_thread((await starting).down)
+
+
+async def _campaign(options: argparse.Namespace, results: _Results, machine: Machine) -> None:
+    """Run all cases: those that need nothing of the campaign's control plane beside the others."""
+    # Each waits for a line of a log, or for the end of a process, in a thread.
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_THREADS))
+    soaking = SoakSize(options.minutes, options.objects)
+    source = partial(standalone_cases, options.seed, soaking, options.earlier)
+    standalone = _chosen(list(source()), options)
+    run_beside = partial(
+        run_standalone,
+        told=results,
+        at_once=options.at_once,
+        machine=machine,
+        carry_out=Processes(source, options.evidence),
+    )
+    task = asyncio.current_task()
+    assert task is not None  # noqa: S101  this is one
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    async with machine, _progress(results, machine):
+        async with asyncio.TaskGroup() as tasks:
+            if ON_CLUSTER.intersection(options.sets):
+                tasks.create_task(_with_sandbox(options, results, machine))
+            tasks.create_task(run_beside([case for case in standalone if not case.exclusive]))
+        for case in standalone:
+            if case.exclusive:
+                await run_beside([case])
+
+
+@contextlib.asynccontextmanager
+async def _progress(results: _Results, machine: Machine) -> AsyncIterator[None]:
+    """Say every minute how far the campaign is, and how much of the machine was idle meanwhile."""
+
+    async def tell() -> None:
+        while True:
+            await asyncio.sleep(_REPORTED)
+            _say(f"{len(results.all)} cases have ended, {machine.running} run; {machine}")
+
+    task = asyncio.create_task(tell())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 def main() -> int:
@@ -112,34 +196,26 @@ def main() -> int:
         parser.error(f"no set {', '.join(unknown)}; there are {', '.join(SETS)}")
     if options.at_once < 1:
         parser.error("--at-once has to be at least 1")
+    if options.sandbox and Sandbox.find(options.sandbox) is None:
+        parser.error(f'sandbox "{options.sandbox}" is not running')
     if options.only:
         options.sets = sorted({name.partition("/")[0] for name in options.only})
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    soaking = SoakSize(options.minutes, options.objects)
-    began = time.monotonic()
-    results = asyncio.run(
-        run_standalone(
-            _chosen(list(standalone_cases(options.seed, soaking, options.earlier)), options),
-            _told,
-            at_once=options.at_once,
-            evidence=options.evidence,
-        )
-    )
-    if ON_CLUSTER.intersection(options.sets):
-        named = Sandbox.find(options.sandbox) if options.sandbox else None
-        if options.sandbox and named is None:
-            parser.error(f'sandbox "{options.sandbox}" is not running')
-        started = named or Sandbox.up("campaign", addons=ADDONS, owned=True, progress=_say)
-        try:
-            results += asyncio.run(_on_cluster(started, options))
-        except ViolationError as failed:
-            _say(f"error: a scenario does not run without a fault: {failed}")
-            return 2
-        finally:
-            if named is None:
-                started.down()
-    _say(report.table(results, options.seed, time.monotonic() - began))
-    return int(any(result.oracle for result in results))
+    results, machine = _Results(options), Machine()
+    code = 0
+    try:
+        asyncio.run(_campaign(options, results, machine))
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        _say("interrupted")
+        code = 130
+    except ExceptionGroup as failed:
+        violations, others = failed.split(ViolationError)
+        if others is not None or violations is None:
+            raise
+        _say(f"error: a scenario does not run without a fault: {violations.exceptions[0]}")
+        code = 2
+    _say(report.table(results.all, options.seed, machine.began, machine.seconds))
+    _say(str(machine))
+    return code or int(any(result.oracle for result in results.all))
 
 
 if __name__ == "__main__":

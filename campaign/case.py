@@ -52,6 +52,7 @@ class StandaloneCase:
         run: carries it out, with an empty directory that goes afterwards.
         exclusive: whether no other case may run at the same time.
         seconds: after which it has failed.
+        plane: whether it starts a control plane.
     """
 
     set: str
@@ -59,6 +60,7 @@ class StandaloneCase:
     run: Callable[[Path], Awaitable[None]]
     exclusive: bool = False
     seconds: float = 240.0
+    plane: bool = False
 
     def __str__(self) -> str:
         """As the command line takes it."""
@@ -71,10 +73,12 @@ class Result:
 
     Attributes:
         case: the case.
-        seconds: it took.
+        seconds: it took, without the watch for late writes.
         oracle: that does not hold; empty when all do.
         message: what was found, or why the case was not run.
         run: whether it was run at all.
+        began: when, by the monotonic clock of the machine.
+        ended: when, with the watch for late writes.
     """
 
     case: Case | StandaloneCase
@@ -82,3 +86,5 @@ class Result:
     oracle: str = ""
     message: str = ""
     run: bool = True
+    began: float = 0.0
+    ended: float = 0.0

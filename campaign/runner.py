@@ -5,18 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import shutil
-import tempfile
-import time
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from campaign import oracles
 from campaign.arena import PLUGINS, Arena, Reference
-from campaign.case import EVIDENCE, Result, StandaloneCase
+from campaign.judging import judged, judged_in_folder
+from campaign.machine import CORES, Machine
 from campaign.scenarios import SCENARIOS
-from campaign.violation import NotRunError, ViolationError
+from campaign.violation import ViolationError
 from kaiwo.engine.resource import NAMESPACE
 from kaiwo.testing.fault_proxy import FaultProxy
 from kaiwo.testing.operator import OperatorProcess
@@ -25,33 +22,37 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
     from campaign.arena import Cluster
-    from campaign.case import Case
+    from campaign.case import Case, Result, StandaloneCase
     from campaign.scenarios import Scenario
 
-_CORES: Final = os.cpu_count() or 1
+Item = TypeVar("Item")
 
-PLACES: Final = min(6 * _CORES, 24)
-"""Cases at the same time: most of a case is waiting."""
+PLACES: Final = min(20 * CORES, 48)
+"""Of cases at the same time, at most: most of a case is waiting. `Machine` says when one may start. The nodes
+of the campaign have 24 GPUs; more cases would wait for those of others."""
 
-_OWN: Final = 2
-"""Places of a case with an operator of its own, which waits until those of others have started."""
+_ORDINARY: Final = 2
+"""Places of a case."""
 
 _SEVERAL: Final = 3
 """Places of a case whose own operator or operators have to keep times, such as that of a Lease."""
 
-ALONE: Final = min(2 * _CORES, 16)
-"""Cases at the same time that need nothing of the campaign's control plane."""
+ALONE: Final = min(2 * CORES, 16)
+"""Cases at the same time, at most, with a control plane each; and as many others that need none."""
 
-RESTING: Final = 16 * _CORES
-"""Cases at the same time that have ended but for the watch for late writes."""
+RESTING: Final = max(1, min(24 * CORES, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 28))
+"""Cases at the same time that have ended but for the watch for late writes. Each may have an operator, which
+takes a hundred megabytes."""
+
+_WORK_SHARED, _WORK_OWN, _WORK_PLANE, _WORK_PROGRAM = 0.5, 2.0, 5.0, 2.0
+"""Seconds of one core that a case takes at first: to create a workload, or to start an operator, a control
+plane with an operator, or another program."""
 
 REST: Final = 60.0
 """Seconds without a write that count as rest (O2)."""
 
 _READS: Final = 10
 _BETWEEN: Final = 3.0
-_LONGEST: Final = 600.0
-"""Seconds after which a case has failed. Most of them go to waiting until an operator may start."""
 
 
 class Shared:
@@ -161,9 +162,11 @@ async def run(
     shared: Shared | None,
     cases: Sequence[Case],
     told: Callable[[Result], None],
+    *,
     rest: float = REST,
+    machine: Machine | None = None,
 ) -> list[Result]:
-    """Run cases that are alike in whether they share an operator.
+    """Run cases that are alike in whether they share an operator, those of all sets in turn.
 
     Args:
         cluster: the control plane.
@@ -172,14 +175,38 @@ async def run(
         told: called with each result.
         rest: seconds for which nothing may be written after cases that leave something behind. Other cases
             run meanwhile.
+        machine: says when one may start; None for any time.
     """
-    places = _Places()
-    groups: dict[str, list[Case]] = {}
+    places = _Places(machine)
+    groups: dict[tuple[str, str], list[Case]] = {}
     for case in cases:
-        groups.setdefault(f"{case.set}/{case.group or case.name}", []).append(case)
-    of_groups = [_Group(cluster, shared, cases, told, rest) for cases in groups.values()]
-    await asyncio.gather(*(group.run(places) for group in of_groups))
+        groups.setdefault((case.set, case.group or case.name), []).append(case)
+    order = in_turn(list(groups), lambda key: key[0])
+    of_groups = [_Group(cluster, shared, groups[key], told, rest) for key in order]
+    async with (
+        asyncio.TaskGroup() as tasks
+    ):  # which waits until all have cleared up, also when it is cancelled
+        for group in of_groups:
+            tasks.create_task(group.run(places))
     return [result for group in of_groups for result in group.results]
+
+
+def in_turn(items: Sequence[Item], kind: Callable[[Item], str]) -> list[Item]:
+    """Items of several kinds so that all kinds end together: some compute and others wait.
+
+    Args:
+        items: those of each kind stay in order.
+        kind: of an item.
+    """
+    of_kind: dict[str, list[Item]] = {}
+    for item in items:
+        of_kind.setdefault(kind(item), []).append(item)
+    placed = [
+        ((index + 0.5) / len(those), name, item)
+        for name, those in of_kind.items()
+        for index, item in enumerate(those)
+    ]
+    return [item for _, _, item in sorted(placed, key=lambda each: each[:2])]
 
 
 class _FailedError(Exception):
@@ -191,25 +218,47 @@ class _Places:
     """How many groups of cases there are at a time.
 
     Attributes:
+        machine: says when one may start.
         running: places of those whose cases run.
         resting: places of those that are watched for late writes.
     """
 
+    machine: Machine | None = None
     running: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(PLACES))
     resting: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(RESTING))
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @contextlib.asynccontextmanager
-    async def take(self, count: int) -> AsyncIterator[None]:
-        """Take some of the places of those that run, and give them back at the end."""
+    async def take(self, count: int, work: float) -> AsyncIterator[None]:
+        """Take some of the places of those that run, and give them back at the end.
+
+        Args:
+            count: of places.
+            work: seconds of one core that the beginning takes.
+        """
         async with self._turn:
             for _ in range(count):
                 await self.running.acquire()
         try:
-            yield
+            async with _admitted(self.machine, work):
+                yield
         finally:
             for _ in range(count):
                 self.running.release()
+
+
+@contextlib.asynccontextmanager
+async def _admitted(machine: Machine | None, work: float) -> AsyncIterator[None]:
+    """Wait until the machine has time for a case."""
+    if machine is None:
+        yield
+        return
+    await machine.admit(work)
+    machine.running += 1
+    try:
+        yield
+    finally:
+        machine.running -= 1
 
 
 @dataclass(slots=True)
@@ -234,9 +283,9 @@ class _Group:
         last = self.cases[-1]
         with contextlib.suppress(_FailedError):
             async with self._stack:
-                async with places.take(self._places()):
+                async with places.take(self._places(), _WORK_OWN if self.shared is None else _WORK_SHARED):
                     for case in self.cases:
-                        self.results.append(await _judged(case, self._carry_out(case)))
+                        self.results.append(await judged(case, self._carry_out(case)))
                         if not case.rests:
                             self.told(self.results[-1])
                     if self.results[-1].oracle or not self.results[-1].run:
@@ -244,18 +293,18 @@ class _Group:
                     if last.rests:
                         await places.resting.acquire()
                 if last.rests:
-                    late = await _judged(last, self._watch())
+                    late = await judged(last, self._watch())
                     places.resting.release()
-                    self.results[-1] = replace(late, seconds=self.results[-1].seconds)
+                    self.results[-1] = replace(
+                        late, seconds=self.results[-1].seconds, began=self.results[-1].began
+                    )
                 if self.results[-1].oracle:
                     raise _FailedError
         if last.rests:
             self.told(self.results[-1])
 
     def _places(self) -> int:
-        if self.shared is not None:
-            return 1
-        return _OWN if self.cases[-1].rests else _SEVERAL
+        return _ORDINARY if self.shared is not None or self.cases[-1].rests else _SEVERAL
 
     async def _carry_out(self, case: Case) -> None:
         if self._arena is None:
@@ -278,59 +327,30 @@ async def run_standalone(
     told: Callable[[Result], None],
     *,
     at_once: int = ALONE,
-    evidence: Path | None = None,
+    machine: Machine | None = None,
+    carry_out: Callable[[StandaloneCase], Awaitable[Result]] = judged_in_folder,
 ) -> list[Result]:
-    """Run cases that need nothing of the campaign's control plane, the exclusive ones at the end.
+    """Run cases that need nothing of the campaign's control plane, those of all sets in turn.
 
     Args:
         cases: to run.
         told: called with each result.
-        at_once: cases at the same time.
-        evidence: where the logs of failed cases are kept, in ``SET/CASE``; None keeps none.
+        at_once: cases at the same time with a control plane each; and as many others.
+        machine: says when one may start; None for any time.
+        carry_out: runs one.
     """
-    limit = asyncio.Semaphore(at_once)
-
-    async def carried_out(case: StandaloneCase) -> None:
-        with tempfile.TemporaryDirectory(prefix="kaiwo-campaign-") as name:
-            directory = Path(name)
-            try:
-                await case.run(directory)
-            finally:
-                if evidence is not None and (directory / EVIDENCE).exists():
-                    shutil.copytree(directory / EVIDENCE, evidence / str(case), dirs_exist_ok=True)
+    limits = {plane: asyncio.Semaphore(at_once) for plane in (False, True)}
 
     async def one(case: StandaloneCase) -> Result:
-        async with limit:
-            return await judged(case)
-
-    async def judged(case: StandaloneCase) -> Result:
-        result = await _judged(case, carried_out(case))
+        work = _WORK_PLANE if case.plane else _WORK_PROGRAM
+        async with limits[case.plane], _admitted(machine, work):
+            result = await carry_out(case)
         told(result)
         return result
 
-    together = [case for case in cases if not case.exclusive]
-    results = list(await asyncio.gather(*(one(case) for case in together)))
-    results += [await judged(case) for case in cases if case.exclusive]
-    return results
-
-
-async def _judged(case: Case | StandaloneCase, run: Awaitable[None]) -> Result:
-    began = time.monotonic()
-    oracle = message = ""
-    done = True
-    longest = case.seconds if isinstance(case, StandaloneCase) else _LONGEST
-    try:
-        async with asyncio.timeout(longest):
-            await run
-    except ViolationError as error:
-        oracle, message = error.oracle, str(error)
-    except NotRunError as error:
-        done, message = False, str(error)
-    except TimeoutError:
-        oracle, message = "O6", f"did not end within {longest:g} s"
-    except Exception as error:  # noqa: BLE001  a case that fails must not end the others
-        oracle, message = "error", f"{type(error).__name__}: {error}"
-    return Result(case, time.monotonic() - began, oracle, message, done)
+    async with asyncio.TaskGroup() as tasks:  # as above
+        running = [tasks.create_task(one(case)) for case in in_turn(cases, lambda case: case.set)]
+    return [task.result() for task in running]
 
 
 def scenarios_of(names: Sequence[str]) -> list[Scenario]:

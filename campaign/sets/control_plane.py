@@ -102,7 +102,7 @@ def cases() -> Iterator[StandaloneCase]:
     """Each fault while a workload starts, and while one runs."""
     for name, fault in FAULTS.items():
         for moment, scenario in (("starting", _JOB), ("running", _SERVICE)):
-            yield StandaloneCase("H", f"{name}-{moment}", partial(_run, fault, scenario, moment))
+            yield StandaloneCase("H", f"{name}-{moment}", partial(_run, fault, scenario, moment), plane=True)
 
 
 async def _run(fault: Act, scenario: Scenario, moment: str, directory: Path) -> None:

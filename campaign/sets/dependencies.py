@@ -94,14 +94,14 @@ CONTROLLERS: Final = {
 def cases() -> Iterator[StandaloneCase]:
     """Kinds that come and go, controllers that stand still, and the older releases."""
     for name, kinds in KINDS.items():
-        yield StandaloneCase("I", f"{name}-come-later", partial(_later, kinds))
-        yield StandaloneCase("I", f"{name}-go-and-return", partial(_removed, kinds))
+        yield StandaloneCase("I", f"{name}-come-later", partial(_later, kinds), plane=True)
+        yield StandaloneCase("I", f"{name}-go-and-return", partial(_removed, kinds), plane=True)
     for program, scenario in CONTROLLERS.items():
         for started in (False, True):
             name = f"{program}-still-{'running' if started else 'starting'}"
-            yield StandaloneCase("I", name, partial(_still, program, scenario, started=started))
-        yield StandaloneCase("I", f"{program}-older", partial(_older, scenario))
-    yield StandaloneCase("I", "kueue-newer-version-served", _newer_version)
+            yield StandaloneCase("I", name, partial(_still, program, scenario, started=started), plane=True)
+        yield StandaloneCase("I", f"{program}-older", partial(_older, scenario), plane=True)
+    yield StandaloneCase("I", "kueue-newer-version-served", _newer_version, plane=True)
 
 
 async def _later(kinds: Kinds, directory: Path) -> None:

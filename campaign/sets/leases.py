@@ -42,6 +42,9 @@ _CHECK: Final = 0.25
 _RENEWALS: Final = _DAY / 2
 """Writes of a day without faults: one every two seconds."""
 
+_SECONDS: Final = 900.0
+"""Seconds that a case may take. It computes all the time, and other cases run beside it."""
+
 
 def cases(seed: int) -> Iterator[StandaloneCase]:
     """A quiet day, and one with faults.
@@ -50,7 +53,7 @@ def cases(seed: int) -> Iterator[StandaloneCase]:
         seed: chooses the faults.
     """
     for name, faulty in (("quiet", False), ("faulty", True)):
-        yield StandaloneCase("T", f"leases-{name}", partial(_run, seed, faulty))
+        yield StandaloneCase("T", f"leases-{name}", partial(_run, seed, faulty), seconds=_SECONDS)
 
 
 async def _run(seed: int, faulty: bool, directory: Path) -> None:

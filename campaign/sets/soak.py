@@ -81,7 +81,8 @@ class SoakSize:
 def cases(seed: int, size: SoakSize) -> Iterator[StandaloneCase]:
     """One case for a seed."""
     seconds = size.minutes * 60 + 4 * size.settle
-    yield StandaloneCase("O", f"soak-{seed}", partial(_run, seed, size), exclusive=True, seconds=seconds)
+    run = partial(_run, seed, size)
+    yield StandaloneCase("O", f"soak-{seed}", run, exclusive=True, seconds=seconds, plane=True)
 
 
 async def _run(seed: int, size: SoakSize, directory: Path) -> None:

@@ -59,7 +59,7 @@ def cases(commit: str) -> Iterator[StandaloneCase]:
         commit: of the earlier version; empty for the last release, or what counts as one.
     """
     for name, killed in (("stopped", False), ("killed", True)):
-        yield StandaloneCase("U", name, partial(_run, commit, killed), seconds=_LIMIT)
+        yield StandaloneCase("U", name, partial(_run, commit, killed), seconds=_LIMIT, plane=True)
 
 
 async def _run(commit: str, killed: bool, directory: Path) -> None:

@@ -45,8 +45,8 @@ async def test_a_slice_of_the_quick_sets_holds_every_oracle(control_plane: Any) 
             await learn(cluster, shared, scenarios)
             cases = chosen(list(cluster_cases(cluster, scenarios, SEED)))
             together = [case for case in cases if not case.own]
-            results = await run(cluster, shared, together, lambda _: None, REST)
-        results += await run(cluster, None, [case for case in cases if case.own], lambda _: None, REST)
+            results = await run(cluster, shared, together, lambda _: None, rest=REST)
+        results += await run(cluster, None, [case for case in cases if case.own], lambda _: None, rest=REST)
     assert len(results) == OF_EACH_SET * len(SETS)
     failed = [f"{result.case} {result.oracle}: {result.message}" for result in results if result.oracle]
     assert not failed, "\n".join(failed)
