@@ -374,6 +374,15 @@ def test_version_is_known_without_a_cluster(cli: Cli) -> None:
     result = cli("version", "-o", "json")
     assert result.code == 0
     assert set(json.loads(result.out)) == {"kaiwo", "python"}
+    assert result.err.startswith("warning: version of the cluster unknown: ")
+    assert cli("version", "--client").err == ""
+
+
+def test_several_states_are_written_as_for_kubectl(cli: Cli) -> None:
+    """With commas; each word is checked."""
+    refused = cli("list", "--status", "running,faild")
+    assert refused.code == 2
+    assert 'unknown status "faild"; did you mean "FAILED"?' in refused.err
 
 
 @pytest.mark.parametrize("shell", ["bash", "fish", "zsh"])
