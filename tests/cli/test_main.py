@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -391,6 +392,26 @@ def test_completion_script_names_the_command(cli: Cli, shell: str) -> None:
     result = cli("completion", shell)
     assert result.code == 0
     assert "_KAIWO_COMPLETE" in result.out
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="needs fish")
+def test_fish_completes_the_second_of_two_states(tmp_path: Path) -> None:
+    """A value with a comma comes back whole."""
+    program = Path(sys.executable).with_name("kaiwo")
+    script = f"{program} completion fish | source; complete -C 'kaiwo list --status FAILED,E'"
+    done = subprocess.run(
+        ["fish", "--no-config", "-c", script],
+        env={"HOME": str(tmp_path), "PATH": f"{program.parent}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "FAILED,ERROR\n"
+
+
+def test_the_script_for_fish_keeps_commas(cli: Cli) -> None:
+    """Click's own cuts a value at its first one."""
+    assert 'string split --max 1 "," $completion' in cli("completion", "fish").out
 
 
 def test_completion_of_names_is_silent_without_a_cluster() -> None:
