@@ -394,13 +394,16 @@ def test_completion_script_names_the_command(cli: Cli, shell: str) -> None:
     assert "_KAIWO_COMPLETE" in result.out
 
 
-@pytest.mark.skipif(shutil.which("fish") is None, reason="needs fish")
+FISH = shutil.which("fish")
+
+
+@pytest.mark.skipif(FISH is None, reason="needs fish")
 def test_fish_completes_the_second_of_two_states(tmp_path: Path) -> None:
     """A value with a comma comes back whole."""
     program = Path(sys.executable).with_name("kaiwo")
     script = f"{program} completion fish | source; complete -C 'kaiwo list --status FAILED,E'"
     done = subprocess.run(
-        ["fish", "--no-config", "-c", script],
+        [str(FISH), "--no-config", "-c", script],
         env={"HOME": str(tmp_path), "PATH": f"{program.parent}:{os.environ['PATH']}"},
         capture_output=True,
         text=True,

@@ -17,6 +17,7 @@ _LOGS: Final = "kaiwo logs {ref} -n {namespace}"
 _PREVIOUS: Final = "kaiwo logs {ref} --previous -n {namespace}"
 _DOWNLOAD: Final = "kaiwo logs {ref} --download -n {namespace}"
 _QUEUE: Final = "kaiwo queue {queue}"
+_QUEUES: Final = "kaiwo queue"
 _NODES: Final = "kaiwo nodes"
 _DOCTOR: Final = "kaiwo doctor"
 _PLUGINS: Final = "kaiwo plugins"
@@ -45,11 +46,12 @@ _CODES: Mapping[str, tuple[str, ...]] = {
         "Downloading", "DownloadUnavailable", "DownloadMismatch", "DownloadUnreachable", "DownloadFailed",
     ),
     _QUEUE: (
-        "ClusterQueueNotFound", "WrongQueueNamespace", "NoTopology", "Queued", "Pending", "QuotaReserved",
+        "WrongQueueNamespace", "NoTopology", "Queued", "Pending", "QuotaReserved",
         "NoQuota", "Inadmissible", "Preempted", "PreemptedAndRequeued", "QueuePreparing", "Admitted",
         "ClusterQueueStopped", "LocalQueueStopped", "AdmissionCheck", "PodsReadyTimeout", "Deactivated",
         "DeactivatedDueToAdmissionCheck",
     ),
+    _QUEUES: ("ClusterQueueNotFound",),
     _NODES: ("NoGPUs", "Unschedulable", "NodeLost", "Evicted", "PreemptedByScheduler",
         "NodeNotReady", "UnexpectedAdmissionError", "NodeShutdown", "NodeAffinity", "Preempting",
         "FailedCreatePodSandBox",
