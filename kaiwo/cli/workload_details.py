@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kaiwo.client.pods import adopted_pods
 from kaiwo.engine.resource import EVENT, POD
-from kaiwo.workload.diagnosis.evidence import event_time
+from kaiwo.workload.diagnosis.evidence import event_order
 from kaiwo.workload.labels import RUN_ID
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ async def gather_details(client: Client, workload: Object, kinds: list[Resource]
         )
     )
     found.events.extend(event for group in events for event in group)
-    found.events.sort(key=event_time)
+    found.events.sort(key=event_order)
     return found
 
 

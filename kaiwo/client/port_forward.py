@@ -150,6 +150,8 @@ class PortForward:
     async def wait(self) -> None:
         """Wait until the workload has ended or what was asked for is forbidden.
 
+        While no pod can be connected to, each new reason for it is notified.
+
         Raises:
             ApiError: the user lacks a right.
         """
@@ -164,8 +166,17 @@ class PortForward:
             await asyncio.wait({ended})
 
     async def _ended(self) -> None:
+        waits_for = ""
         while not self._watch.has_ended:
-            await self._watch.changed(self._watch.changes)
+            seen = self._watch.changes
+            good = self._good_pods(set())
+            why = "" if good else self._why_none().message
+            if why and why != waits_for:
+                self._notify(f"connections wait for a pod: {why}")
+            elif waits_for and good:
+                self._notify(f"pod {pod_facts.pod_name(good[0])} takes connections now")
+            waits_for = why
+            await self._watch.changed(seen)
 
     async def _listen(self, local: int, remote: int) -> None:
         """Open one port on all addresses; one that this machine does not have is left out if others work."""
@@ -243,7 +254,7 @@ class PortForward:
         deadline = asyncio.get_running_loop().time() + _POD_SECONDS
         while True:
             seen = self._watch.changes
-            good = [pod for pod in self._watch.in_order() if self._is_good(pod, bad)]
+            good = self._good_pods(bad)
             if good:
                 uids = {pod["metadata"]["uid"]: pod for pod in good}
                 chosen = uids.get(self._current, good[0])
@@ -255,6 +266,9 @@ class PortForward:
             if left <= 0 or self._watch.has_ended:
                 return None
             await self._watch.changed(seen, left)
+
+    def _good_pods(self, bad: set[str]) -> list[Object]:
+        return [pod for pod in self._watch.in_order() if self._is_good(pod, bad)]
 
     def _is_good(self, pod: Object, bad: set[str]) -> bool:
         if pod["metadata"]["uid"] in bad or self._only not in (None, pod_facts.pod_name(pod)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from kaiwo.client.kinds import KIND_NAMES, WORKLOADS
 from kaiwo.client.observing import ObservingClient
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from kaiwo.api.validate import Validator
     from kaiwo.client.manifests import Manifest
@@ -197,10 +198,11 @@ class AsyncClient(ObservingClient):
             all_namespaces: of all namespaces.
 
         Raises:
-            InvalidArgument: an unknown kind or status.
+            InvalidArgument: an unknown kind or status, or a filter that is no text.
             NotInstalled: the cluster does not serve Kaiwo's kinds.
         """
         _check_statuses(statuses)
+        _check_texts(kind=kind, user=user, queue=queue, namespace=namespace)
         scope = None if all_namespaces else namespace or self.namespace
         found = await workloads.list_workloads(self.api, scope, _kinds(kind))
         chosen = [obj for obj in found if workloads.wanted(obj, user=user, queue=queue, statuses=statuses)]
@@ -285,9 +287,15 @@ def _kinds(kind: str | None) -> tuple[Resource, ...]:
     return (KIND_NAMES[kind.lower()],)
 
 
-def _check_statuses(statuses: Collection[str]) -> None:
-    unknown = [word for word in statuses if word not in workloads.STATUSES]
-    if isinstance(statuses, str) or unknown:
+def _check_texts(**arguments: object) -> None:
+    for name, value in arguments.items():
+        if value is not None and not isinstance(value, str):
+            raise InvalidArgument(f"{name}: expected a text, got {value!r}", f'for example {name}="{value}"')
+
+
+def _check_statuses(statuses: object) -> None:
+    known = isinstance(statuses, Collection) and all(word in workloads.STATUSES for word in statuses)
+    if isinstance(statuses, str) or not known:
         raise InvalidArgument(
             f"statuses: expected a collection of {', '.join(workloads.STATUSES)}; got {statuses!r}"
         )

@@ -150,15 +150,23 @@ class EventRecorder:
                 self._put_back(batch)
 
     async def _send_batch(self, batch: dict[_Identity, Object]) -> None:
-        """Send events and take each out of the batch when it is sent or dropped."""
+        """Send events and take each out of the batch when it is sent or dropped.
+
+        Those about one object are sent one after the other. Their times are whole seconds, so only the order
+        in which they are stored says which came first.
+        """
         slots = asyncio.Semaphore(_CONCURRENCY)
+        subjects: dict[str, list[_Identity]] = {}
+        for identity in batch:
+            subjects.setdefault(identity[0], []).append(identity)
 
-        async def send(identity: _Identity, obj: Object) -> None:
-            async with slots:
-                if await self._sent_or_dropped(identity, obj):
-                    del batch[identity]
+        async def send(identities: list[_Identity]) -> None:
+            for identity in identities:
+                async with slots:
+                    if await self._sent_or_dropped(identity, batch[identity]):
+                        del batch[identity]
 
-        await asyncio.gather(*(send(identity, obj) for identity, obj in list(batch.items())))
+        await asyncio.gather(*map(send, subjects.values()))
 
     def _put_back(self, batch: dict[_Identity, Object]) -> None:
         """Let events that were not sent wait again, before those that came meanwhile."""

@@ -189,6 +189,7 @@ def test_list_shows_ones_own_first(here: Cli, control_plane: Sandbox, namespace:
         (("--user", "jane-example.org"), "b"),
         (("--queue", "red"), "a"),
         (("--status", "running"), "b"),
+        (("--status", "failed,running", "--status", "COMPLETE"), "b"),
     ]
     for flags, name in only:
         result = here("list", *flags, "-o", "name")

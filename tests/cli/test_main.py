@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -374,6 +375,15 @@ def test_version_is_known_without_a_cluster(cli: Cli) -> None:
     result = cli("version", "-o", "json")
     assert result.code == 0
     assert set(json.loads(result.out)) == {"kaiwo", "python"}
+    assert result.err.startswith("warning: version of the cluster unknown: ")
+    assert cli("version", "--client").err == ""
+
+
+def test_several_states_are_written_as_for_kubectl(cli: Cli) -> None:
+    """With commas; each word is checked."""
+    refused = cli("list", "--status", "running,faild")
+    assert refused.code == 2
+    assert 'unknown status "faild"; did you mean "FAILED"?' in refused.err
 
 
 @pytest.mark.parametrize("shell", ["bash", "fish", "zsh"])
@@ -382,6 +392,29 @@ def test_completion_script_names_the_command(cli: Cli, shell: str) -> None:
     result = cli("completion", shell)
     assert result.code == 0
     assert "_KAIWO_COMPLETE" in result.out
+
+
+FISH = shutil.which("fish")
+
+
+@pytest.mark.skipif(FISH is None, reason="needs fish")
+def test_fish_completes_the_second_of_two_states(tmp_path: Path) -> None:
+    """A value with a comma comes back whole."""
+    program = Path(sys.executable).with_name("kaiwo")
+    script = f"{program} completion fish | source; complete -C 'kaiwo list --status FAILED,E'"
+    done = subprocess.run(
+        [str(FISH), "--no-config", "-c", script],
+        env={"HOME": str(tmp_path), "PATH": f"{program.parent}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "FAILED,ERROR\n"
+
+
+def test_the_script_for_fish_keeps_commas(cli: Cli) -> None:
+    """Click's own cuts a value at its first one."""
+    assert 'string split --max 1 "," $completion' in cli("completion", "fish").out
 
 
 def test_completion_of_names_is_silent_without_a_cluster() -> None:

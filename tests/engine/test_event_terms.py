@@ -122,6 +122,24 @@ async def test_a_missing_right_is_logged_and_a_namespace_that_goes_is_not(
     )
 
 
+async def test_events_about_one_object_are_stored_in_the_order_in_which_they_happened() -> None:
+    """Their times are whole seconds: a reader has only the order in which they were stored."""
+    server = EventServer()
+    create = server.create
+
+    async def first_is_slow(resource: Resource, obj: Object, **more: Any) -> Object:
+        if obj["reason"] == "WorkloadStarting":
+            await asyncio.sleep(0.2)
+        return await create(resource, obj, **more)
+
+    server.create = first_is_slow  # type: ignore[method-assign]
+    recorder = recorder_of(server)
+    for reason in ("WorkloadStarting", "WorkloadRunning", "WorkloadComplete"):
+        recorder.event(SUBJECT, "Normal", reason, reason)
+    await flush(recorder)
+    assert server.messages == ["WorkloadStarting", "WorkloadRunning", "WorkloadComplete"]
+
+
 async def test_stopping_with_nothing_to_send_takes_no_time() -> None:
     """A recorder without events ends at once."""
     assert await flush(recorder_of(EventServer())) < 0.3

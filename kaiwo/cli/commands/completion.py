@@ -5,7 +5,14 @@ from __future__ import annotations
 import click
 from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
 
-SHELLS: dict[str, type[ShellComplete]] = {"bash": BashComplete, "fish": FishComplete, "zsh": ZshComplete}
+
+class _FishComplete(FishComplete):
+    """Click's, whose script cuts a value at its first comma."""
+
+    source_template = FishComplete.source_template.replace('string split ","', 'string split --max 1 ","')
+
+
+SHELLS: dict[str, type[ShellComplete]] = {"bash": BashComplete, "fish": _FishComplete, "zsh": ZshComplete}
 
 
 @click.command()

@@ -26,26 +26,43 @@ if TYPE_CHECKING:
     from kaiwo.engine.resource import Object, Resource
 
 
-class _StatusWord(click.Choice[str]):
-    """One of the status words, in any case."""
+class _StatusWords(click.ParamType[tuple[str, ...]]):
+    """Status words in any case, with commas between them."""
+
+    name = "status"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        """The words, as click shows those of a choice."""
+        del param, ctx
+        return f"[{'|'.join(STATUSES)}][,...]"
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """The words as they are written in tables, in whatever case one begins."""
+        """The words as they are written in tables, in whatever case the last one begins."""
         from click.shell_completion import CompletionItem
 
         del ctx, param
-        return [CompletionItem(word) for word in STATUSES if word.startswith(incomplete.upper())]
+        before, comma, last = incomplete.rpartition(",")
+        taken = before.upper().split(",")
+        return [
+            CompletionItem(f"{before}{comma}{word}")
+            for word in STATUSES
+            if word.startswith(last.upper()) and word not in taken
+        ]
 
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """As click's, but a misspelt word is answered with the nearest one."""
-        if value.upper() in STATUSES:
-            return value.upper()
-        from kaiwo.api.suggestion import did_you_mean
+    def convert(
+        self, value: str, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        """The words; a misspelt one is answered with the nearest one."""
+        words = tuple(word.strip().upper() for word in value.split(","))
+        for word in words:
+            if word not in STATUSES:
+                from kaiwo.api.suggestion import did_you_mean
 
-        hint = did_you_mean(value, STATUSES) or f"known: {', '.join(STATUSES)}"
-        raise click.BadParameter(f'unknown status "{value}"; {hint}', ctx, param)
+                hint = did_you_mean(word, STATUSES) or f"known: {', '.join(STATUSES)}"
+                raise click.BadParameter(f'unknown status "{word.lower()}"; {hint}', ctx, param)
+        return words
 
 
 def _complete_kind(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
@@ -73,10 +90,10 @@ def _kind(ctx: click.Context, param: click.Parameter, value: str | None) -> tupl
 @click.option("--queue", metavar="NAME", help="Only workloads of this queue.")
 @click.option(
     "--status",
-    "words",
+    "statuses",
     multiple=True,
-    type=_StatusWord(STATUSES),
-    help="Only workloads in this state; may be given several times.",
+    type=_StatusWords(),
+    help="Only workloads in these states.",
 )
 @options.config_option
 def list_command(
@@ -85,7 +102,7 @@ def list_command(
     user: str | None,
     all_users: bool,
     queue: str | None,
-    words: Sequence[str],
+    statuses: Sequence[Sequence[str]],
     config: str | None,
 ) -> None:
     """List workloads with their state, and the reason for it.
@@ -93,6 +110,7 @@ def list_command(
     \b
       kaiwo list                          of the context's namespace, your own first
       kaiwo list job --status RUNNING     running jobs
+      kaiwo list --status FAILED,ERROR    what went wrong
       kaiwo list -A --user ada            one user's, in all namespaces
       kaiwo list -w                       again at every change
       kaiwo list -o wide                  with users and messages
@@ -103,6 +121,7 @@ def list_command(
         raise Failure("--user and --all-users exclude each other", "give one of them", code=USAGE)
     settled = user_config.load(config)
     options.use_configured_namespace(settled)
+    words = [word for group in statuses for word in group]
     own = None if all_users else settled.user
     filtered = bool(user or queue or words or len(kinds) < len(WORKLOADS))
     with kit.cluster() as cluster:

@@ -41,5 +41,5 @@ def _cluster() -> str:
         with kit.cluster(timeout=5.0) as cluster:
             return str(cluster.get_json("/version").get("gitVersion", ""))
     except EngineError as error:
-        kit.say(f"warning: version of the cluster unknown: {error}", level=1)
+        kit.say(f"warning: version of the cluster unknown: {error}")
         return ""

@@ -16,6 +16,7 @@ from kaiwo.cli.terminal import clean
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
+    from textual.timer import Timer
 
     from kaiwo.cli.manage.rows import WorkloadRow
     from kaiwo.cli.manage.source import WorkloadSource
@@ -38,6 +39,9 @@ KEYS = (
 
 FLUSH = 0.1
 """Seconds in which lines of a log are collected and drawn together."""
+
+RESIZED = 0.3
+"""Seconds without a further change of the width after which the details are laid out for it."""
 
 
 def error_text(error: Exception) -> str:
@@ -87,21 +91,34 @@ class TextScreen(Screen[None]):
 
 
 class DetailScreen(TextScreen):
-    """Everything about one workload; read again when it changes."""
+    """Everything about one workload; read again when the screen has another width, which tables fit."""
 
     BINDINGS: ClassVar = [
         Binding("r", "read", show=False),
         Binding("l", "logs", show=False),
     ]
     keys = "Esc back   l logs   r read again   Up Down PgUp PgDn scroll   ? help"
+    _resized: Timer | None = None
+    _read_width = 0
 
     def on_mount(self) -> None:
         """Read the page."""
         self.pager.show([Text("reading ...")])
         self.action_read()
 
+    def on_resize(self) -> None:
+        """Read the page when the width has changed and stays."""
+        if self._resized is not None:
+            self._resized.stop()
+        self._resized = self.set_timer(RESIZED, self._read_at_width)
+
+    def _read_at_width(self) -> None:
+        if self.app.size.width != self._read_width:
+            self.action_read()
+
     def action_read(self) -> None:
         """Read the page; a reading under way is given up."""
+        self._read_width = self.app.size.width
         self.run_worker(self._read(), exclusive=True)
 
     def action_logs(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from kaiwo.api.config_names import SINGLETON, WATCH_VARIABLE, watched_namespaces
@@ -10,7 +11,7 @@ from kaiwo.api.crd_compat import crd_differences
 from kaiwo.api.crd_versions import newer_definitions
 from kaiwo.api.crds import KAIWO_CONFIG
 from kaiwo.client.doctor.result import failed, not_allowed, ok, some, unknown, warning
-from kaiwo.client.doctor.versions import judge_versions
+from kaiwo.client.doctor.versions import judge_versions, shared_with_operator
 from kaiwo.engine.errors import Forbidden, NotFound
 from kaiwo.engine.resource import CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT, LEASE
 from kaiwo.engine.timestamps import parse_time
@@ -38,8 +39,14 @@ _CLOCKS = 5.0
 
 
 async def check_crds(api: Client, scope: DoctorScope) -> list[DoctorCheck]:
-    """Whether the definitions are in the cluster, are Kaiwo's, and are as this version renders them."""
-    rendered = await asyncio.to_thread(scope.plugins.crds)
+    """Whether the definitions are in the cluster, are Kaiwo's, and are as this version renders them.
+
+    Those of plugins that the operator does not load are not asked for: they are an administrator's choice.
+    """
+    config = None
+    with suppress(Forbidden):
+        config = await _get(api, KAIWO_CONFIG, None, SINGLETON)
+    rendered = await asyncio.to_thread(shared_with_operator(scope.plugins, config).crds)
     names = [crd["metadata"]["name"] for crd in rendered]
     try:
         read = await asyncio.gather(*(_get(api, CUSTOM_RESOURCE_DEFINITION, None, name) for name in names))

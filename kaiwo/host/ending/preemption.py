@@ -373,7 +373,7 @@ def _evidence(
     nodes = ", ".join(f"{name} ({pods})" for name, pods in list(choice.nodes.items())[:4])
     more = f" and {len(choice.nodes) - 4} more" if len(choice.nodes) > 4 else ""  # noqa: PLR2004
     return (
-        f"its duration passed at {format_time(victim.deadline)}, {_words(now - victim.deadline)} ago; "
+        f"its duration passed at {format_time(victim.deadline)}, {_words(now - victim.deadline)} earlier; "
         f"{demand.workload} has waited{where} for {_gpus(demand)} since {format_time(demand.since)} for lack "
         f"of {lacks}; ending this one{others} frees {choice.gpus} and gives its pods room on {nodes}{more}"
     )

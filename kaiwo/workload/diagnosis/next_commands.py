@@ -9,14 +9,15 @@ from kaiwo.workload.diagnosis.command_by_message import RESUBMIT, template_for
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-SUBMIT: Final = "kaiwo submit -f FILE -n {namespace}"
-REPLACE: Final = "kaiwo submit -f FILE --replace -n {namespace}"
+SUBMIT: Final = "kaiwo submit -f FILE{change} -n {namespace}"
+REPLACE: Final = "kaiwo submit -f FILE{change} --replace -n {namespace}"
 """What sends the corrected file; a job that was created once does not change, so it is made anew."""
 
 _LOGS: Final = "kaiwo logs {ref} -n {namespace}"
 _PREVIOUS: Final = "kaiwo logs {ref} --previous -n {namespace}"
 _DOWNLOAD: Final = "kaiwo logs {ref} --download -n {namespace}"
 _QUEUE: Final = "kaiwo queue {queue}"
+_QUEUES: Final = "kaiwo queue"
 _NODES: Final = "kaiwo nodes"
 _DOCTOR: Final = "kaiwo doctor"
 _PLUGINS: Final = "kaiwo plugins"
@@ -45,11 +46,12 @@ _CODES: Mapping[str, tuple[str, ...]] = {
         "Downloading", "DownloadUnavailable", "DownloadMismatch", "DownloadUnreachable", "DownloadFailed",
     ),
     _QUEUE: (
-        "ClusterQueueNotFound", "WrongQueueNamespace", "NoTopology", "Queued", "Pending", "QuotaReserved",
+        "WrongQueueNamespace", "NoTopology", "Queued", "Pending", "QuotaReserved",
         "NoQuota", "Inadmissible", "Preempted", "PreemptedAndRequeued", "QueuePreparing", "Admitted",
         "ClusterQueueStopped", "LocalQueueStopped", "AdmissionCheck", "PodsReadyTimeout", "Deactivated",
         "DeactivatedDueToAdmissionCheck",
     ),
+    _QUEUES: ("ClusterQueueNotFound",),
     _NODES: ("NoGPUs", "Unschedulable", "NodeLost", "Evicted", "PreemptedByScheduler",
         "NodeNotReady", "UnexpectedAdmissionError", "NodeShutdown", "NodeAffinity", "Preempting",
         "FailedCreatePodSandBox",
@@ -76,7 +78,15 @@ NEXT: Final[Mapping[str, str]] = {code: command for command, codes in _CODES.ite
 
 
 def next_command(
-    code: str, *, kind: str, name: str, namespace: str, queue: str, created: bool, message: str = ""
+    code: str,
+    *,
+    kind: str,
+    name: str,
+    namespace: str,
+    queue: str,
+    created: bool,
+    message: str = "",
+    change: str = "",
 ) -> str:
     """The next command for a code.
 
@@ -88,6 +98,7 @@ def next_command(
         queue: the queue that it names or is in, empty for none.
         created: whether its child exists, so that a job must be made anew to change.
         message: the sentence of the cause, which some codes need.
+        change: the value that would run, as ``--set`` takes it; empty where none is known.
     """
     service = kind == "KaiwoService"
     values = {
@@ -95,6 +106,7 @@ def next_command(
         "name": name,
         "namespace": namespace,
         "queue": queue,
+        "change": f" --set {change}" if change else "",
     }
     values["submit"] = (REPLACE if created and not service else SUBMIT).format(**values)
     return (template_for(code, message) or NEXT.get(code, STATUS)).format(**values).rstrip()

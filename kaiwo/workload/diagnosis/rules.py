@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from kaiwo.workload.diagnosis import operator, pods, preparation, status
 from kaiwo.workload.diagnosis.chain import chain
 from kaiwo.workload.diagnosis.model import DiagnosedCause, Diagnosis, DiagnosisFacts
+from kaiwo.workload.diagnosis.nearest_gpus import nearest_gpus
 from kaiwo.workload.diagnosis.next_commands import next_command
 from kaiwo.workload.json_access import lenient_map, lenient_text, name_of
 from kaiwo.workload.monitoring.advice import with_basis
@@ -80,6 +81,7 @@ def _with_command(cause: DiagnosedCause, facts: DiagnosisFacts) -> DiagnosedCaus
         namespace=lenient_text(facts.metadata.get("namespace")),
         queue=queue,
         message=cause.message,
+        change=nearest_gpus(lenient_map(facts.workload.get("spec")), cause.message),
         created=facts.child is not None or bool(lenient_text(facts.status.get("childUID"))),
     )
     return replace(cause, command=command)

@@ -226,6 +226,26 @@ async def test_the_screen_changes_its_size(fake: Any) -> None:
         assert sum("word" in line for line in fake.text(app).splitlines()) >= 8
 
 
+async def test_details_are_laid_out_for_a_new_width(fake: Any) -> None:
+    """Tables of the old width would be broken, or leave room unused; a new height changes nothing."""
+    source = fake.source(fake.workload("train", "FAILED"))
+    app = fake.app(source)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("enter")
+        await pilot.pause(0.5)
+        assert source.reads == 1
+        await pilot.resize_terminal(80, 12)
+        await pilot.pause(0.5)
+        assert source.reads == 1
+        source.page = "as wide as it is now"
+        await pilot.resize_terminal(120, 24)
+        for _ in range(100):
+            await pilot.pause(0.05)
+            if source.page in fake.text(app):
+                break
+        assert source.page in fake.text(app)
+
+
 async def test_without_colours_the_selection_and_the_states_are_words(
     fake: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -32,7 +32,7 @@ from kaiwo.client.doctor.installation import (
 from kaiwo.client.doctor.metrics import judge_metrics, metrics_port
 from kaiwo.client.doctor.result import not_allowed
 from kaiwo.client.doctor.rights import judge_rights, needed_rights, useful_rights
-from kaiwo.client.doctor.versions import judge_versions
+from kaiwo.client.doctor.versions import judge_versions, shared_with_operator
 from kaiwo.engine.errors import Forbidden
 from kaiwo.engine.resource import Resource
 from kaiwo.plugin.loader import load
@@ -80,6 +80,23 @@ def test_crds_are_missing_foreign_outdated_or_current(plugins: Any) -> None:
     outdated = judge_crds([old, *rendered[1:]], rendered)[0]
     assert outdated.state == "warning"
     assert "kaiwo manifests crds" in outdated.fix
+
+
+def test_crds_of_plugins_that_the_operator_does_not_load_are_not_asked_for(plugins: Any) -> None:
+    """Whoever installs all plugins on a laptop is not told that the cluster lacks them."""
+
+    def names(config: Any) -> set[str]:
+        return {crd["metadata"]["name"] for crd in shared_with_operator(plugins, config).crds()}
+
+    reported = [
+        {"name": "batch_job", "state": "loaded"},
+        {"name": "aim", "state": "not-selected"},
+        {"name": "only-there", "state": "loaded"},
+    ]
+    aim = "aimnamespaceconfigs.config.kaiwo.silogen.ai"
+    assert names(None) - names({"status": {"plugins": reported}}) >= {aim}
+    assert "kaiwojobs.kaiwo.silogen.ai" in names({"status": {"plugins": reported}})
+    assert aim in names({"status": {}})
 
 
 def lease(age: float, **spec: Any) -> Any:

@@ -218,6 +218,17 @@ async def test_port_forward_carries_many_connections_and_follows_the_pod(kubelet
     assert process.returncode == 130
 
 
+async def test_port_forward_says_what_connections_wait_for(kubelet: Any) -> None:
+    """Without a pod an open port answers nothing, and a browser does not say why."""
+    process = await kubelet.start("port-forward", "train", f":{kubelet.open_port}")
+    await read_until(process.stdout, b" -> 80\n")
+    await read_until(process.stderr, b"connections wait for a pod: job/train has no pod yet")
+    await kubelet.run_pod("train-0")
+    await read_until(process.stderr, b"pod train-0 takes connections now")
+    process.send_signal(signal.SIGINT)
+    await process.wait()
+
+
 async def test_exec_and_port_forward_when_the_api_server_restarts(kubelet: Any, control_plane: Any) -> None:
     """A command's connection is gone, and that is no success; a port works again by itself."""
     await kubelet.run_pod("train-0")

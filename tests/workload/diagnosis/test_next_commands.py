@@ -35,6 +35,14 @@ def test_the_next_command_is_one_that_exists(code: str, created: bool, queue: st
     assert "service/chat" in text or name in ("submit", "queue", "nodes", "doctor", "plugins")
 
 
+def test_the_next_command_for_a_queue_that_does_not_exist_lists_those_that_do() -> None:
+    """Its own page is not found either."""
+    text = next_command(
+        "ClusterQueueNotFound", kind="KaiwoJob", name="j", namespace="team", queue="blu", created=False
+    )
+    assert text == "kaiwo queue"
+
+
 REFUSED = [
     ("pods: exceeded quota: gpus, requested: limits.cpu=8", "kubectl describe resourcequotas"),
     ("each pod is forbidden: failed quota: q: must specify limits.cpu", "kubectl describe resourcequotas"),

@@ -195,7 +195,7 @@ CAUSES: dict[str, tuple[Callable[[Cluster], Object], str, str, str]] = {
     "mount": (_mount, "FailedMount", "exit status 32", "get secrets"),
     "attach": (_attach, "FailedAttachVolume", "already used by pod(s) train-y", "describe pvc"),
     "quota": (_queued, "Pending", "2 more needed", "kaiwo queue blue"),
-    "queue": (_no_queue, "ClusterQueueNotFound", "use one of green, red", "kaiwo queue blue"),
+    "queue": (_no_queue, "ClusterQueueNotFound", "use one of green, red", "kaiwo queue"),
     "download": (_download, "Downloading", "try 1 of 4 failed (no answer)", "logs job/train --download"),
     "operator gone": (_absent, "OperatorAbsent", "operator-1 has not renewed the Lease", "kaiwo doctor"),
     "no operator": (_no_lease, "OperatorAbsent", "there is no Lease kaiwo-operator", "kaiwo doctor"),
