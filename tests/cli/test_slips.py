@@ -362,9 +362,6 @@ COMMAND_LINES = (
         "an option misspelt", None, ("'--gpu'; did you mean \"--gpus\"?",), USAGE, ("run", "--gpu", "2", "x")
     ),
     Slip("kind and name as two words", None, ("write job/NAME as one word",), USAGE, ("status", "job", "a")),
-    Slip(
-        "an unset variable as a name", None, ("name of a workload, got an empty string",), USAGE, ("why", "")
-    ),
     Slip("a name where list takes a kind", None, ("kaiwo status NAME",), USAGE, ("list", "train")),
     Slip(
         "a namespace that no namespace can be called",
