@@ -55,14 +55,14 @@ class _StatusWords(click.ParamType[tuple[str, ...]]):
         self, value: str, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, ...]:
         """The words; a misspelt one is answered with the nearest one."""
-        words = tuple(word.strip().upper() for word in value.split(","))
+        words = [word.strip() for word in value.split(",")]
         for word in words:
-            if word not in STATUSES:
+            if word.upper() not in STATUSES:
                 from kaiwo.api.suggestion import did_you_mean
 
-                hint = did_you_mean(word, STATUSES) or f"known: {', '.join(STATUSES)}"
-                raise click.BadParameter(f'unknown status "{word.lower()}"; {hint}', ctx, param)
-        return words
+                hint = did_you_mean(word.upper(), STATUSES) or f"known: {', '.join(STATUSES)}"
+                raise click.BadParameter(f'unknown status "{word}"; {hint}', ctx, param)
+        return tuple(word.upper() for word in words)
 
 
 def _complete_kind(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
