@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
@@ -11,7 +12,7 @@ from kaiwo.cli.options import GlobalOptions
 from kaiwo.cli.terminal import clean
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from kaiwo.engine.errors import ApiError
 
@@ -50,6 +51,15 @@ class Failure(click.ClickException):
         click.echo(f"error: {clean(self.message, keep=LINE_END)}", err=True)
         if self.next_step:
             click.echo(f"hint: {clean(self.next_step)}", err=True)
+
+
+@contextmanager
+def until_interrupted() -> Iterator[None]:
+    """Run what goes on until Ctrl-C: that ends the command without an error, with the usual exit code."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise click.exceptions.Exit(INTERRUPTED) from None
 
 
 def run(command: click.Command, args: Sequence[str], program: str) -> int:

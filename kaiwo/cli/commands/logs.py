@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-from contextlib import aclosing, suppress
+from contextlib import aclosing, nullcontext, suppress
 from typing import TYPE_CHECKING
 
 import click
 
 from kaiwo.cli import kit, options
 from kaiwo.cli.duration import SECONDS
+from kaiwo.cli.failures import until_interrupted
 from kaiwo.client.kinds import WORKLOADS
 from kaiwo.client.user_config import load as load_user_config
 
@@ -112,5 +113,5 @@ def _write(
                 await output.write(text.render(batch))
 
     # Whoever read, as `head` does, has what it wanted.
-    with suppress(BrokenPipeError):
+    with suppress(BrokenPipeError), until_interrupted() if follow else nullcontext():
         cluster.run(lambda _: write())

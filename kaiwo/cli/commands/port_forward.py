@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kaiwo.cli import kit, options
+from kaiwo.cli.failures import until_interrupted
 from kaiwo.client.kinds import WORKLOADS
 from kaiwo.client.user_config import load as load_user_config
 
@@ -65,5 +66,6 @@ def port_forward(
                         click.echo(f"Forwarding from {host}:{port.local} -> {port.remote}")
                 await forwarded.wait()
 
-        cluster.run(forward)
+        with until_interrupted():
+            cluster.run(forward)
         kit.say(f"{name} has ended")

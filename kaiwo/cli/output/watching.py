@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from kaiwo.cli.failures import plain
+from kaiwo.cli.failures import plain, until_interrupted
 from kaiwo.cli.output.layout import width_of
 from kaiwo.cli.terminal import clean
 from kaiwo.client.list_watch import is_transient
@@ -40,6 +40,7 @@ class _Screen(io.StringIO):
         return True
 
 
+@until_interrupted()
 def watch(
     read: Callable[[], T],
     write: Callable[[T], None],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 import pytest
 
+from kaiwo.cli import failures
 from kaiwo.cli.output import watching
 from kaiwo.engine.errors import ConnectionBroken, Forbidden
 
@@ -60,3 +61,17 @@ def test_an_answer_that_fails_for_a_moment_ends_nothing(capsys: pytest.CaptureFi
     answers.append(Forbidden(403, "Forbidden", "no rights"))
     with pytest.raises(Forbidden):
         watching.watch(read, click.echo, lambda _: True, on_terminal=False, rounds=1)
+
+
+def test_ctrl_c_is_how_a_watch_ends(capsys: pytest.CaptureFixture[str]) -> None:
+    """Nobody has made a mistake: the exit code says that it was interrupted, and no error does."""
+
+    @click.command()
+    def command() -> None:
+        def interrupted(_: float) -> bool:
+            raise KeyboardInterrupt
+
+        watching.watch(lambda: "a", click.echo, interrupted, on_terminal=False)
+
+    assert failures.run(command, [], "kaiwo") == failures.INTERRUPTED
+    assert capsys.readouterr() == ("a\n", "")

@@ -121,9 +121,10 @@ async def test_followed_logs_survive_an_api_server_that_restarts(kubelet: Any, c
     kubelet.write("end")
     out += await read_until(process.stdout, b"end\n")
     process.send_signal(signal.SIGINT)
-    await process.communicate()
+    _, err = await process.communicate()
     assert out.decode().splitlines() == ["one", *(f"line {number}" for number in range(40)), "end"]
     assert process.returncode == 130
+    assert b"error" not in err
 
 
 async def test_logs_end_quietly_when_nobody_reads(kubelet: Any) -> None:
@@ -214,8 +215,9 @@ async def test_port_forward_carries_many_connections_and_follows_the_pod(kubelet
     assert await ask(port, "again\n") == "AGAIN\n"
     assert b"now connected to pod train-1" in await read_until(process.stderr, b"train-1")
     process.send_signal(signal.SIGINT)
-    await process.wait()
+    _, err = await process.communicate()
     assert process.returncode == 130
+    assert b"error" not in err
 
 
 async def test_port_forward_says_what_connections_wait_for(kubelet: Any) -> None:
