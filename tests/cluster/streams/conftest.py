@@ -50,13 +50,21 @@ class Kubelet:
     open_port, closed_port = OPEN_PORT, CLOSED_PORT
 
     def __init__(
-        self, client: Client, namespace: str, directory: Path, workload: Object, kubeconfig: Path
+        self,
+        client: Client,
+        namespace: str,
+        directory: Path,
+        workload: Object,
+        kubeconfig: Path,
+        simulator: int,
     ) -> None:
         self.client = client
         self.kubeconfig = kubeconfig
         self.namespace = namespace
         self.workload = workload
         self._directory = directory
+        self._simulator = simulator
+        self._started: list[asyncio.subprocess.Process] = []
 
     def log_file(self, container: str = "main") -> Path:
         """The file of a container's log."""
@@ -72,6 +80,24 @@ class Kubelet:
         self.log_file(container).rename(self.log_file(f"{container}.1"))
         self.log_file(container).touch()
 
+    async def watches_logs(self) -> None:
+        """Wait until the node watches the folder of the logs.
+
+        It does from the first end of a followed file on, and does not see a rotation before that.
+        """
+        async with asyncio.timeout(60):
+            while not self._watches_logs():
+                await asyncio.sleep(0.05)
+
+    def _watches_logs(self) -> bool:
+        """Whether the node's process has an inotify watch of the folder (proc(5), fdinfo)."""
+        watched = f"ino:{self._directory.stat().st_ino:x} "
+        for file in Path(f"/proc/{self._simulator}/fdinfo").iterdir():
+            with suppress(OSError):  # closed meanwhile
+                if watched in file.read_text():
+                    return True
+        return False
+
     def write(self, *texts: str, container: str = "main") -> None:
         """Let a container write lines."""
         with self.log_file(container).open("a") as file:
@@ -81,12 +107,21 @@ class Kubelet:
     async def start(self, *args: str, **streams: Any) -> asyncio.subprocess.Process:
         """Run ``kaiwo``, with pipes unless other streams are given."""
         pipes = dict.fromkeys(("stdin", "stdout", "stderr"), asyncio.subprocess.PIPE)
-        return await asyncio.create_subprocess_exec(
+        process = await asyncio.create_subprocess_exec(
             str(Path(sys.executable).with_name("kaiwo")),
             *("--kubeconfig", str(self.kubeconfig), "-n", self.namespace),
             *args,
             **{**pipes, **streams},
         )
+        self._started.append(process)
+        return process
+
+    async def close(self) -> None:
+        """End what a failed test left running."""
+        for process in self._started:
+            if process.returncode is None:
+                process.kill()
+                await process.communicate()
 
     async def kaiwo(self, *args: str, stdin: bytes = b"") -> tuple[int | None, str, str]:
         """Run ``kaiwo`` to its end: exit code, standard output and error."""
@@ -229,7 +264,11 @@ async def kubelet(
             for name in CONTAINERS:
                 (tmp_path / f"{name}.log").touch()
             workload = await client.create(KAIWO_JOB, job(namespace))
-            yield Kubelet(client, namespace, tmp_path, workload, control_plane.kubeconfig)
+            kubelet = Kubelet(client, namespace, tmp_path, workload, control_plane.kubeconfig, simulator.pid)
+            try:
+                yield kubelet
+            finally:
+                await kubelet.close()
         finally:
             with suppress(ApiError):
                 await client.delete(NODE, None, namespace)

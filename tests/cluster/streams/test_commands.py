@@ -98,6 +98,7 @@ async def test_followed_logs_survive_rotation(kubelet: Any) -> None:
     for number in range(3):
         kubelet.write(*(f"line {number} {each}" for each in range(1000)))
         out += await read_until(process.stdout, f"line {number} 999\n".encode())
+        await kubelet.watches_logs()
         kubelet.rotate()
         await asyncio.sleep(0.3)
     process.terminate()
