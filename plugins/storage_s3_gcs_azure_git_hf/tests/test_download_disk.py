@@ -36,7 +36,7 @@ def test_a_volume_that_fills_up_is_reported_as_such(
     def full(*_: Any) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(os, "pwrite", full)
+    monkeypatch.setattr(os, "pwritev", full)
     download.assert_failed(download(download.one(objects.url)), 5, "files[0]", "no space left")
 
 

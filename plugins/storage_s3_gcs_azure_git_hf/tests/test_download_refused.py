@@ -48,7 +48,7 @@ def test_a_local_file_that_vanishes_is_not_reported_as_a_missing_object(
     def vanished(*_: Any) -> int:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
 
-    monkeypatch.setattr(os, "pwrite", vanished)
+    monkeypatch.setattr(os, "pwritev", vanished)
     download.assert_failed(download(download.one(objects.url)), 2, "files[0]", "write failed")
 
 

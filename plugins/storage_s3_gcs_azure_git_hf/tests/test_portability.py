@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 BODY = bytes(range(256)) * 4096
 
-LINUX_ONLY = ((os, "splice"), (os, "fdatasync"), (os, "O_DIRECT"), (fcntl, "F_SETPIPE_SZ"))
+LINUX_ONLY = ((os, "splice"), (os, "fdatasync"), (os, "pwritev"), (fcntl, "F_SETPIPE_SZ"))
 
 
 @pytest.fixture

@@ -81,8 +81,6 @@ class RunningChecksum(Protocol):
     """The digest of a file whose parts arrive in any order."""
 
     expected: ExpectedDigest
-    reads_file: bool
-    """Whether parts are read from the file while others arrive."""
 
     def begin(self, index: int) -> None:
         """Begin a part, or begin it again."""
@@ -116,8 +114,6 @@ def running_checksum(expected: ExpectedDigest, fd: int, sizes: list[int]) -> Run
 
 class CombinedCrc:
     """A CRC that is computed part by part and combined at the end."""
-
-    reads_file = False
 
     def __init__(self, expected: ExpectedDigest, fd: int, sizes: list[int]) -> None:
         # Only the download container has it.
@@ -168,7 +164,6 @@ class SequentialHash:
         self._hash = hashlib.new(expected.algorithm, usedforsecurity=False)
         self._fd = fd
         self._sizes = sizes
-        self.reads_file = len(sizes) > 1
         self._there: set[int] = set()
         self._next = 0
         self._offset = 0

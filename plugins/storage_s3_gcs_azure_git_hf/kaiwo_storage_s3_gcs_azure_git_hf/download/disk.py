@@ -6,22 +6,9 @@ import ctypes
 import errno
 import os
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-DIRECT_BLOCK: Final = 4096
-"""Bytes of the largest block that disks have."""
+from typing import Any, Final
 
 _NO_RESERVATION: Final = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EINTR)
-
-_DIRECT_FILE_SYSTEMS: Final = frozenset({0xEF53, 0x58465342})
-"""ext4 and XFS: file systems of a disk of the node. On a network file system each direct write would wait for
-the disk of the server."""
-
-_STATFS_BYTES: Final = 512
-"""More than a ``struct statfs`` has on any system."""
 
 
 @cache
@@ -48,47 +35,15 @@ def preallocate(fd: int, size: int) -> None:
     os.ftruncate(fd, size)
 
 
-def open_direct(path: Path) -> int | None:
-    """Open a file for writes that bypass the page cache; None where they are not supported, or no gain.
-
-    The offset and the length of such a write are multiples of :data:`DIRECT_BLOCK`, and the buffer begins at
-    a page of memory.
-
-    Raises:
-        OSError: the file cannot be opened.
-    """
-    if not hasattr(os, "O_DIRECT") or not hasattr(_libc(), "fstatfs"):
-        return None
-    try:
-        fd = os.open(path, os.O_WRONLY | os.O_DIRECT | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError as error:
-        if error.errno == errno.EINVAL:
-            return None
-        raise
-    if _file_system_type(fd) in _DIRECT_FILE_SYSTEMS:
-        return fd
-    os.close(fd)
-    return None
-
-
-def _file_system_type(fd: int) -> int:
-    """The magic number of the file system of an open file (statfs(2)); 0 when it is unknown."""
-    buffer = ctypes.create_string_buffer(_STATFS_BYTES)
-    if _libc().fstatfs(fd, buffer):
-        return 0
-    return ctypes.c_long.from_buffer(buffer).value & 0xFFFFFFFF
-
-
-def write_all(fd: int, data: memoryview, offset: int) -> None:
-    """Write data at an offset.
+def write_at(fd: int, chunks: list[Any], offset: int) -> int:
+    """Write chunks, anything with the buffer protocol, at an offset; how many bytes were written.
 
     Raises:
         OSError: there is no space left, or the volume cannot be written.
     """
-    while data:
-        written = os.pwrite(fd, data, offset)
-        data = data[written:]
-        offset += written
+    if hasattr(os, "pwritev"):
+        return os.pwritev(fd, chunks, offset)
+    return os.pwrite(fd, chunks[0], offset)
 
 
 def sync_data(fd: int) -> None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kaiwo_storage_s3_gcs_azure_git_hf.download import checksums, disk, errors
 from kaiwo_storage_s3_gcs_azure_git_hf.download.journal import fingerprint
@@ -104,9 +103,6 @@ class PartialFile:
             if not self._done:
                 self._partial.unlink()
             raise
-        # In parts that do not begin at a block, two workers would write one block in two ways.
-        several = len(self.sizes) > 1 and part_size % disk.DIRECT_BLOCK == 0
-        self._direct_fd = disk.open_direct(self._partial) if several else None
         self.missing = [index for index in range(len(self.sizes)) if index not in self._done]
         self.existing_bytes = sum(self.sizes[index] for index in self._done)
         self._left = len(self.missing)
@@ -129,37 +125,19 @@ class PartialFile:
                         self._check.arrived(index)
             return self._check
 
-    @property
-    def direct(self) -> bool:
-        """Whether its blocks are written around the page cache.
-
-        They have to be on the disk at the end in any case, and the page cache costs a copy. A small file is
-        quicker through it, because workers do not wait for the disk.
-        """
-        check = self.check()
-        return self._direct_fd is not None and not (check and check.reads_file)
-
-    def write(self, data: memoryview, offset: int) -> None:
-        """Write bytes of a part; if they are to bypass the page cache, at a block and from a page of memory.
+    def write(self, chunks: list[Any], offset: int) -> None:
+        """Write chunks, anything with the buffer protocol, one after another.
 
         Raises:
             OSError: there is no space left, or the volume cannot be written.
         """
-        whole = self._write_direct(data, offset) if self.direct else 0
-        disk.write_all(self._fd, data[whole:], offset + whole)
-
-    def _write_direct(self, data: memoryview, offset: int) -> int:
-        """Write the whole blocks of data around the page cache; how many bytes that was."""
-        whole = len(data) - len(data) % disk.DIRECT_BLOCK
-        if self._direct_fd is None:
-            return 0
-        try:
-            disk.write_all(self._direct_fd, data[:whole], offset)
-        except OSError as error:
-            if error.errno != errno.EINVAL:  # a disk with larger blocks
-                raise
-            return 0
-        return whole
+        while chunks:
+            written = disk.write_at(self._fd, chunks, offset)
+            offset += written
+            while chunks and written >= len(chunks[0]):
+                written -= len(chunks.pop(0))
+            if chunks:
+                chunks[0] = memoryview(chunks[0])[written:]
 
     def arrived(self, index: int) -> int:
         """Record a part that was written; how many are missing now."""
@@ -196,8 +174,6 @@ class PartialFile:
                 os.fsync(self._fd)
             finally:
                 os.close(self._fd)
-                if self._direct_fd is not None:
-                    os.close(self._direct_fd)
             self._partial.replace(self.file.path)
             self._journal.finish(self.file.path, self._key)
 

@@ -6,7 +6,6 @@ whatever the number and size of files.
 
 from __future__ import annotations
 
-import mmap
 import threading
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -39,8 +38,8 @@ ErrorTranslator: TypeAlias = "Callable[[str, str, BaseException], errors.Downloa
 _CHUNK_BYTES = 256 * 1024
 """The least bytes of a chunk of a response, which the client joins from smaller reads."""
 
-_BLOCK_BYTES = 1024**2
-"""Bytes of one write around the page cache; each worker has a buffer of that size."""
+_WRITE_BYTES = 512 * 1024
+"""Bytes from which chunks are written: few system calls, and little memory for each worker."""
 
 _SYNC_EVERY = 4
 """Parts after which a file is synced in the background, so that the disk works while more arrives."""
@@ -54,28 +53,6 @@ _AHEAD = 32
 """Files whose headers are requested before their turn, so that no worker waits for the response."""
 
 _PARALLEL_TASKS = 4
-
-
-def blocks(chunks: Iterable[Any], buffer: memoryview) -> Iterator[memoryview]:
-    """The bytes of chunks in blocks as large as a buffer, the last one smaller.
-
-    Args:
-        chunks: anything with the buffer protocol.
-        buffer: holds each block, until the next one is taken.
-    """
-    held = 0
-    for chunk in chunks:
-        rest = memoryview(chunk)
-        while rest:
-            taken = min(len(rest), len(buffer) - held)
-            buffer[held : held + taken] = rest[:taken]
-            rest = rest[taken:]
-            held += taken
-            if held == len(buffer):
-                yield buffer
-                held = 0
-    if held:
-        yield buffer[:held]
 
 
 class Transfer:
@@ -99,7 +76,6 @@ class Transfer:
         self._finishers = ThreadPoolExecutor(_FINISHERS, "finish")
         self._header_pool = ThreadPoolExecutor(_HEADER_REQUESTS, "headers")
         self._finishing = threading.BoundedSemaphore(_MAX_FINISHING)
-        self._buffers = threading.local()
 
     def finished(self, file: ObjectFile) -> bool:
         """Whether an earlier run finished a file."""
@@ -208,35 +184,37 @@ class Transfer:
         check = opened.check()
         if check:
             check.begin(index)
-        got = 0
+        chunks: list[Any] = []
+        got = held = 0
         try:
+            # Streamed in chunks: the client would copy a whole part once more.
             response = obstore.get(file.store.remote, file.key, options=options)
             if weak and response.meta["e_tag"] != file.etag:
                 raise errors.changed_error(file.where, file.name)
-            # Streamed in chunks: the client would copy a whole part once more.
-            chunks = response.stream(_CHUNK_BYTES)
-            for data in blocks(chunks, self._buffer()) if opened.direct else chunks:
-                block = memoryview(data)
-                self._check_can_continue(file, got + len(block), size)
-                if check:
-                    check.add(index, block)
-                opened.write(block, start + got)
-                got += len(block)
-                self._progress.add(len(block))
+            for chunk in response.stream(_CHUNK_BYTES):
+                chunks.append(chunk)
+                held += len(chunk)
+                if held >= _WRITE_BYTES:
+                    got += self._write(opened, index, chunks, start + got)
+                    chunks, held = [], 0
+            got += self._write(opened, index, chunks, start + got)
         finally:
             if got != size:
                 self._progress.add(-got)
         if got != size:
             raise ConnectionError("response ended early")
 
-    def _buffer(self) -> memoryview:
-        """This worker's buffer. It begins at a page, as writes that bypass the page cache need it."""
-        if not hasattr(self._buffers, "view"):
-            self._buffers.view = memoryview(
-                mmap.mmap(-1, _BLOCK_BYTES, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-            )
-        view: memoryview = self._buffers.view
-        return view
+    def _write(self, opened: PartialFile, index: int, chunks: list[Any], offset: int) -> int:
+        """Check and write chunks of a part; how many bytes that was."""
+        count = sum(map(len, chunks))
+        start, size = index * self._limits.part_size, opened.sizes[index]
+        self._check_can_continue(opened.file, offset + count - start, size)
+        if check := opened.check():
+            for chunk in chunks:
+                check.add(index, chunk)
+        opened.write(chunks, offset)
+        self._progress.add(count)
+        return count
 
     def _check_can_continue(self, file: ObjectFile, received: int, size: int) -> None:
         if self._stop.is_set():
