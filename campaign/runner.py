@@ -183,9 +183,8 @@ async def run(
         groups.setdefault((case.set, case.group or case.name), []).append(case)
     order = in_turn(list(groups), lambda key: key[0])
     of_groups = [_Group(cluster, shared, groups[key], told, rest) for key in order]
-    async with (
-        asyncio.TaskGroup() as tasks
-    ):  # which waits until all have cleared up, also when it is cancelled
+    # The group waits until all have cleared up, also when it is cancelled.
+    async with asyncio.TaskGroup() as tasks:
         for group in of_groups:
             tasks.create_task(group.run(places))
     return [result for group in of_groups for result in group.results]

@@ -8,7 +8,6 @@ option that a command declares itself is left to the command.
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
     from kaiwo.client.user_config import UserConfig
 
 Format = Literal["table", "wide", "json", "yaml", "name"]
-
-_LONGEST_NAMESPACE = 63
 
 FORMATS: tuple[Format, ...] = ("table", "wide", "json", "yaml", "name")
 
@@ -81,19 +78,17 @@ def use_configured_namespace(config: UserConfig) -> None:
         chosen.namespace = chosen.namespace or config.namespace
 
 
-def check_namespace_name(name: str, ctx: click.Context, param: click.Parameter) -> None:
+def _check_namespace(name: str, ctx: click.Context, param: click.Parameter) -> None:
     """Refuse what no namespace can be called, without asking a cluster.
 
     Raises:
         click.BadParameter: it is not a DNS label.
     """
-    if len(name) > _LONGEST_NAMESPACE or not re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", name):
-        raise click.BadParameter(
-            f'"{name}" cannot be a namespace; expected at most {_LONGEST_NAMESPACE} lower-case letters, '
-            "digits and '-', with a letter or digit at both ends",
-            ctx,
-            param,
-        )
+    from kaiwo.api.name_rules import PLAIN
+
+    if PLAIN.problem(name):
+        text = f'"{name}" cannot be a namespace; expected at most {PLAIN.limit} {PLAIN.words}'
+        raise click.BadParameter(text, ctx, param)
 
 
 def _store(ctx: click.Context, param: click.Parameter, value: Any) -> None:
@@ -101,7 +96,7 @@ def _store(ctx: click.Context, param: click.Parameter, value: Any) -> None:
     if not value:
         return
     if param.name == "namespace" and not ctx.resilient_parsing:
-        check_namespace_name(value, ctx, param)
+        _check_namespace(value, ctx, param)
     chosen = settings(ctx)
     match param.name:
         case "no_color":

@@ -155,12 +155,11 @@ class Client(Reader):
             resource_version: the object must not have changed since, else Conflict.
             field_manager: whose fields these are.
         """
-        path = object_path(self.in_use(resource), namespace, name, subresource) + query_string(
-            fieldManager=field_manager
+        path = object_path(self.in_use(resource), namespace, name, subresource)
+        answer = await self._merge_patch(
+            resource, path, patch, uid=uid, version=resource_version, manager=field_manager
         )
-        body = encode(_meant_for(patch, uid, resource_version))
-        request = HttpRequest("patch", str(resource), "PATCH", path, body, _MERGE, mutating=True)
-        return decode_object(await self._send_to(uid, request), f"patch {resource}")
+        return decode_object(answer, f"patch {resource}")
 
     async def patch_status(
         self, obj: CachedObject, status: Object, *, field_manager: str | None = None
@@ -175,13 +174,30 @@ class Client(Reader):
         Returns:
             The JSON of the object as it is now, for the cache, which decodes no more of it than is read.
         """
-        resource = obj.resource
-        path = object_path(self.in_use(resource), obj.namespace or None, obj.name, "status") + query_string(
-            fieldManager=field_manager
+        path = object_path(self.in_use(obj.resource), obj.namespace or None, obj.name, "status")
+        patch = {"status": status}
+        return await self._merge_patch(
+            obj.resource, path, patch, uid=obj.uid, version=obj.resource_version, manager=field_manager
         )
-        body = encode(_meant_for({"status": status}, obj.uid, obj.resource_version))
-        request = HttpRequest("patch", str(resource), "PATCH", path, body, _MERGE, mutating=True)
-        return await self._send_to(obj.uid, request)
+
+    async def _merge_patch(
+        self,
+        resource: Resource,
+        path: str,
+        patch: Object,
+        *,
+        uid: str | None,
+        version: str | None,
+        manager: str | None,
+    ) -> bytes:
+        """Send a patch for one object, or one version of it; the JSON of the answer."""
+        given = {"uid": uid, "resourceVersion": version}
+        wanted = {name: value for name, value in given.items() if value}
+        if wanted:
+            patch = {**patch, "metadata": {**(patch.get("metadata") or {}), **wanted}}
+        path += query_string(fieldManager=manager)
+        request = HttpRequest("patch", str(resource), "PATCH", path, encode(patch), _MERGE, mutating=True)
+        return await self._send_to(uid, request)
 
     async def replace(
         self, resource: Resource, obj: Object, *, subresource: str | None = None, urgent: bool = False
@@ -246,13 +262,6 @@ class Client(Reader):
             if uid and any(cause.field == "metadata.uid" for cause in error.causes):
                 raise Conflict(409, "Conflict", error.message, error.details) from error
             raise
-
-
-def _meant_for(patch: Object, uid: str | None, resource_version: str | None) -> Object:
-    """A patch that is refused for any other object, and for any other version."""
-    given = {"uid": uid, "resourceVersion": resource_version}
-    wanted = {name: value for name, value in given.items() if value}
-    return {**patch, "metadata": {**(patch.get("metadata") or {}), **wanted}} if wanted else patch
 
 
 def _namespace(obj: Object) -> str | None:

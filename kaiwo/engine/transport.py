@@ -139,6 +139,7 @@ class Transport:
 
     async def close(self) -> None:
         """Close all connections."""
+        # The next session may be in another event loop, in which this timer never goes off.
         self._limits = TimeLimits(self._seconds)
         if self._session is not None:
             session, self._session = self._session, None

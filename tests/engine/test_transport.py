@@ -16,6 +16,8 @@ from kaiwo.engine.errors import ConnectionBroken, Forbidden, ServerUnavailable
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from aiohttp.typedefs import Handler
+
 
 class Tokens:
     """Counts how often other credentials are wanted."""
@@ -30,13 +32,8 @@ class Tokens:
 
 
 @asynccontextmanager
-async def answering(*codes: int, tokens: Tokens) -> AsyncIterator[Client]:
-    """A client of a server that answers with these codes in turn."""
-    left = iter(codes)
-
-    async def answer(_: web.Request) -> web.Response:
-        return web.json_response({}, status=next(left))
-
+async def served(answer: Handler) -> AsyncIterator[str]:
+    """The URL of a server that answers so."""
     application = web.Application()
     application.router.add_get("/version", answer)
     runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
@@ -44,12 +41,23 @@ async def answering(*codes: int, tokens: Tokens) -> AsyncIterator[Client]:
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
     try:
-        url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
+
+
+@asynccontextmanager
+async def answering(*codes: int, tokens: Tokens) -> AsyncIterator[Client]:
+    """A client of a server that answers with these codes in turn."""
+    left = iter(codes)
+
+    async def answer(_: web.Request) -> web.Response:
+        return web.json_response({}, status=next(left))
+
+    async with served(answer) as url:
         async with Client(Connection(url, authenticator=tokens)) as client:
             yield client
         assert next(left, None) is None, "all answers were needed"
-    finally:
-        await runner.cleanup()
 
 
 @pytest.mark.parametrize("codes", [(503, 503, 503, 401, 200), (401, 503, 503, 503, 200)])
@@ -91,19 +99,12 @@ async def silent(*, timeout: float) -> AsyncIterator[tuple[Client, asyncio.Event
         await end.wait()
         return response
 
-    application = web.Application()
-    application.router.add_get("/version", answer)
-    runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    try:
-        url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-        async with Client(Connection(url, authenticator=Tokens()), timeout=timeout) as client:
-            yield client, began
-    finally:
-        end.set()
-        await runner.cleanup()
+    async with served(answer) as url:
+        try:
+            async with Client(Connection(url, authenticator=Tokens()), timeout=timeout) as client:
+                yield client, began
+        finally:
+            end.set()
 
 
 async def test_an_answer_that_does_not_end_is_timed_out_and_its_task_goes_on() -> None:

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from kaiwo.cli.workload_details import WorkloadDetails
     from kaiwo.engine.resource import Object
 
-"""Shows whether an operator runs."""
-
 _TITLES = 11
 """Columns of the titles in the head of the page."""
 

@@ -14,6 +14,7 @@ from kaiwo_kueue.conversion import to_v1beta2
 from kaiwo_kueue.holding import (
     DEACTIVATED,
     NOT_READY,
+    cluster_queue,
     inactive_queue,
     is_left_out,
     is_over_again,
@@ -22,7 +23,6 @@ from kaiwo_kueue.holding import (
 from kaiwo_kueue.kinds import (
     ADMISSION_GATE,
     CLUSTER_QUEUE,
-    LOCAL_QUEUE,
     MANAGED_POD_LABEL,
     NAMESPACE_LABEL,
     QUEUE_LABEL,
@@ -30,6 +30,7 @@ from kaiwo_kueue.kinds import (
     WORKLOAD,
 )
 from kaiwo_kueue.refusals import is_refused, refusal_text
+from kaiwo_kueue.workload_usage import namespace_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -138,7 +139,7 @@ def _waiting(
     if text := _no_quota(workload, queue, message, facts):
         return Admission("pending", "NoQuota", f"{text}{before}", since)
     if is_refused(message):
-        text = refusal_text(message, _namespace(workload), _cluster_queue(queue, facts))
+        text = refusal_text(message, namespace_of(workload), cluster_queue(queue, facts))
         return Admission("pending", "Inadmissible", f"{text}{before}", since)
     why = inactive_queue(reserved, queue, facts)
     return Admission("pending", str(reserved.get("reason") or "Pending"), f"{message}{why}{before}", since)
@@ -181,7 +182,7 @@ def _no_quota(workload: Object, queue: str, message: str, facts: QueueFacts) -> 
 
     The resource must appear in Kueue's message: Kueue's configuration may exclude or rename resources.
     """
-    name = _cluster_queue(queue, facts)
+    name = cluster_queue(queue, facts)
     queues = {
         name_of(obj): to_v1beta2(CLUSTER_QUEUE, lenient_map(obj.get("spec")))
         for obj in facts.objects.get(CLUSTER_QUEUE, ())
@@ -201,16 +202,6 @@ def _no_quota(workload: Object, queue: str, message: str, facts: QueueFacts) -> 
         if not _has_quota_in_message(key, message) and not any(_has_quota(spec, key) for spec in lenders):
             return f"queue {name} has no quota for {key}; it covers {', '.join(covered)} ({message})"
     return ""
-
-
-def _cluster_queue(queue: str, facts: QueueFacts) -> str:
-    """The ClusterQueue behind a LocalQueue; one that Kaiwo made has its name."""
-    local = next((o for o in facts.objects.get(LOCAL_QUEUE, ()) if name_of(o) == queue), {})
-    return str(lenient_map(local.get("spec")).get("clusterQueue") or queue)
-
-
-def _namespace(obj: Object) -> str:
-    return str(lenient_map(obj.get("metadata")).get("namespace") or "")
 
 
 def _has_quota_in_message(key: str, message: str) -> bool:

@@ -10,6 +10,7 @@ from kaiwo.plugin.kit.values import NANO, Quantity, quantity
 from kaiwo.plugin.observation import Finding
 from kaiwo_kueue.admission import admission, requested
 from kaiwo_kueue.conversion import to_v1beta2
+from kaiwo_kueue.holding import cluster_queue
 from kaiwo_kueue.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, QUEUE_LABEL, RESOURCE_FLAVOR, WORKLOAD
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def explain(child: Object, facts: QueueFacts) -> QueueExplanation | None:
     local = _named(facts.objects.get(LOCAL_QUEUE, ()), queue)
     if LOCAL_QUEUE in facts.objects:
         links.append(_queue_link("LocalQueue", queue, local))
-    name = str(lenient_map(lenient_map(local).get("spec")).get("clusterQueue") or queue)
+    name = cluster_queue(queue, facts)
     own = _named(facts.objects.get(CLUSTER_QUEUE, ()), name)
     keys = sorted({key for workload in workloads for key in requested(workload)})
     if CLUSTER_QUEUE in facts.objects and (local is not None or own is not None):

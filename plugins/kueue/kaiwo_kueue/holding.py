@@ -43,12 +43,17 @@ def inactive_queue(reserved: Object | None, queue: str, facts: QueueFacts) -> st
     if (reserved or {}).get("reason") != INADMISSIBLE or not message.endswith(" is inactive"):
         return ""
     local = _named(facts.objects.get(LOCAL_QUEUE, ()), queue)
-    name = lenient_text(lenient_map((local or {}).get("spec")).get("clusterQueue")) or queue
-    own = _named(facts.objects.get(CLUSTER_QUEUE, ()), name)
+    own = _named(facts.objects.get(CLUSTER_QUEUE, ()), cluster_queue(queue, facts))
     for found in (local, own) if f"LocalQueue {queue} " in message else (own,):
         if found is not None and (why := _why_inactive(found)):
             return f": {why}"
     return ""
+
+
+def cluster_queue(queue: str, facts: QueueFacts) -> str:
+    """The ClusterQueue behind a queue; one that Kaiwo makes a LocalQueue for has its name."""
+    local = _named(facts.objects.get(LOCAL_QUEUE, ()), queue)
+    return lenient_text(lenient_map((local or {}).get("spec")).get("clusterQueue")) or queue
 
 
 def _why_inactive(queue: Object) -> str:

@@ -9,6 +9,7 @@ from kaiwo.plugin.kit.json_access import lenient_map, lenient_maps, name_of, one
 from kaiwo.plugin.kit.kinds import NAMESPACE
 from kaiwo.plugin.kit.values import did_you_mean
 from kaiwo.plugin.queues import QueueAssignment
+from kaiwo_kueue.holding import cluster_queue
 from kaiwo_kueue.kinds import (
     CLUSTER_QUEUE,
     CONFIG_UID_LABEL,
@@ -53,7 +54,7 @@ def assign(workload: Workload, facts: QueueFacts) -> QueueAssignment | Blocked:
     if LOCAL_QUEUE in facts.objects:
         refusal = _unusable_reason(workload, queue, facts)
         if refusal is None:
-            refusal = missing_level(workload, _cluster_queue(queue, facts), facts)
+            refusal = missing_level(workload, cluster_queue(queue, facts), facts)
         if refusal is not None:
             return refusal
     labels = {QUEUE_LABEL: queue}
@@ -117,12 +118,6 @@ def _unusable_reason(workload: Workload, queue: str, facts: QueueFacts) -> Block
         what = f"namespace {namespace} is being labelled {NAMESPACE_LABEL}=true for Kueue"
         return _being_prepared(what, facts)
     return None
-
-
-def _cluster_queue(queue: str, facts: QueueFacts) -> str:
-    """The ClusterQueue behind a queue; one that Kaiwo makes a LocalQueue for has its name."""
-    local = next((obj for obj in facts.objects[LOCAL_QUEUE] if name_of(obj) == queue), None)
-    return str(lenient_map((local or {}).get("spec")).get("clusterQueue") or queue)
 
 
 def _being_prepared(what: str, facts: QueueFacts) -> Blocked:

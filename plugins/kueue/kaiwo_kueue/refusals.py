@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+_NAMESPACE = "Workload namespace doesn't match ClusterQueue selector"
 _REFUSALS = (
     "resources didn't satisfy LimitRange constraints",
     "resources validation failed",
-    "Workload namespace doesn't match ClusterQueue selector",
+    _NAMESPACE,
     "The workload has failed admission checks",
 )
 """How the messages of these begin (Kueue's pkg/scheduler). Their condition has the reason Pending, as that of
 Workloads for which only quota is lacking."""
-
-_NAMESPACE = _REFUSALS[2]
 
 
 def is_refused(message: str) -> bool:
