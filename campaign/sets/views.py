@@ -31,11 +31,19 @@ class ViewFault:
         strike: defines it, for an arena, the type of an event and the path of a watch.
         cases: so many of them are run, chosen by the seed; 0 for one at each event of each scenario.
         unseen: seconds, at least and at most, for which what was swallowed stays unseen.
+        own_status: whether it is about the operator's own status writes only.
     """
 
     strike: Callable[..., Fault]
     cases: int = 0
     unseen: tuple[float, float] = (0.0, 0.0)
+    own_status: bool = False
+
+
+def _unanswered(arena: Arena, event: str, path: str) -> Fault:
+    """The operator learns of its own status neither by the answer nor by the watch."""
+    arena.proxy.lose_answer(method="PATCH", path="/status$")
+    return arena.proxy.stall_stream(event, path=path)
 
 
 FAULTS: Final[dict[str, ViewFault]] = {
@@ -52,6 +60,7 @@ FAULTS: Final[dict[str, ViewFault]] = {
     "bookmarks-only": ViewFault(
         lambda arena, event, path: arena.proxy.blind_stream(event, path=path), 10, unseen=(5, 30)
     ),
+    "unanswered": ViewFault(_unanswered, unseen=(5, 30), own_status=True),
 }
 """By name."""
 
@@ -72,7 +81,8 @@ def cases(scenarios: Sequence[Scenario], seed: int) -> Iterator[Case]:
     every = [(scenario, path, event) for scenario in scenarios for path, event in _events(scenario)]
     for name, fault in FAULTS.items():
         chosen = random.Random(f"{seed}-E-{name}")  # noqa: S311  no secret
-        places = chosen.sample(every, min(fault.cases or len(every), len(every)))
+        there = [place for place in every if _is_own_status(*place)] if fault.own_status else every
+        places = chosen.sample(there, min(fault.cases or len(there), len(there)))
         for scenario, path, event in sorted(places, key=every.index):
             unseen = chosen.uniform(*fault.unseen)
             strike = partial(fault.strike, event=event, path=f"{path}$")
@@ -83,13 +93,21 @@ def cases(scenarios: Sequence[Scenario], seed: int) -> Iterator[Case]:
 
 def _events(scenario: Scenario) -> Iterator[tuple[str, str]]:
     """Path of a watch and type of an event."""
-    workload = "/kaiwojobs" if scenario.kind == "KaiwoJob" else "/kaiwoservices"
+    workload = _workloads(scenario)
     child = _CHILDREN[scenario.name.partition("-")[0]]
     for path in (workload, child):
         yield path, "ADDED"
         yield path, "MODIFIED"
     yield "/pods", "MODIFIED"
     yield workload, "DELETED"
+
+
+def _is_own_status(scenario: Scenario, path: str, event: str) -> bool:
+    return event == "MODIFIED" and path == _workloads(scenario)
+
+
+def _workloads(scenario: Scenario) -> str:
+    return "/kaiwojobs" if scenario.kind == "KaiwoJob" else "/kaiwoservices"
 
 
 async def _run(scenario: Scenario, strike: Callable[[Arena], Fault], unseen: float, arena: Arena) -> None:

@@ -9,11 +9,14 @@ import pytest
 
 from kaiwo.api.crds import KAIWO_JOB
 from kaiwo.engine.errors import EngineError
+from kaiwo.engine.resource import JOB
+from kaiwo.testing.operator import until
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from pathlib import Path
 
+    from kaiwo.engine.resource import Object
     from kaiwo.testing.fault_proxy import FaultProxy
     from kaiwo.testing.operator import OperatorProcess
 
@@ -99,6 +102,31 @@ async def test_a_conflict_about_a_workload_that_has_not_changed_is_tried_again(
     await lab.submit("same")
     await fault.wait(30)
     await lab.reaches("same", "COMPLETE")
+
+
+async def test_a_status_whose_answer_and_event_were_lost_does_not_end_the_reports(
+    operator: Start, lab: Any, proxy: FaultProxy, tmp_path: Path
+) -> None:
+    """The last change of its Job comes while the operator has not read the workload again."""
+    await operator(kubeconfig=proxy.write_kubeconfig(tmp_path / "kubeconfig"))
+    path = f"/namespaces/{lab.namespace}/kaiwojobs/unheard"
+    faults = [
+        proxy.lose_answer(method="PATCH", path=f"{path}/status$"),
+        proxy.drop_event("MODIFIED", path="/kaiwojobs"),
+        proxy.answer(503, times=None, method="GET", path=f"{path}$"),
+    ]
+    await lab.submit("unheard")
+    for fault in faults:
+        await fault.wait(30)
+    await until(lab.client, JOB, lab.namespace, "unheard", _is_complete)
+    await asyncio.sleep(3)  # until the operator has heard of it, too
+    proxy.clear()
+    await lab.reaches("unheard", "COMPLETE")
+
+
+def _is_complete(job: Object | None) -> bool:
+    conditions = (job or {}).get("status", {}).get("conditions", [])
+    return any((item["type"], item["status"]) == ("Complete", "True") for item in conditions)
 
 
 async def test_nothing_is_written_for_a_workload_whose_deletion_was_not_seen(

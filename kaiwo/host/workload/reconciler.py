@@ -207,8 +207,8 @@ class WorkloadReconciler:
         self._downloads.resume(key)
         return None if state.due is None else state.due - clock
 
-    async def _read_again(self, entry: CachedObject, state: ReconcileState) -> float | None:
-        """Read a workload whose latest change the watch has not brought; seconds until to do so again.
+    async def _read_again(self, entry: CachedObject, state: ReconcileState) -> float:
+        """Read a workload whose latest change the watch has not brought; seconds until to reconcile it.
 
         Each plan from the old version could write. Objects of a workload that is gone are deleted at once.
         """
@@ -217,9 +217,9 @@ class WorkloadReconciler:
         except NotFound:
             return state.record_outdated(entry.resource_version, self._clock())
         state.outdated_version = ""
+        # What is assumed here counts as this key's own write, and changes around it were not looked at.
         self._manager.cache.assume(self._resource, live)
-        unchanged = live["metadata"].get("resourceVersion") == entry.resource_version
-        return 0.0 if unchanged else None  # a later one comes as a change of the cache
+        return 0.0
 
     async def _reconcile(
         self, key: Key, entry: CachedObject, state: ReconcileState, before: Fingerprint
