@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 _FORWARDED_HEADERS = ("Content-Type", "Accept", "User-Agent")
 _REASONS = {410: "Expired", 429: "TooManyRequests", 500: "InternalError", 503: "ServiceUnavailable"}
+_GONE_INTERVAL = 1.0
+"""Seconds between two looks at whether the client of a stream is still there."""
 
 
 class FaultProxy(Faults):
@@ -229,9 +231,11 @@ class FaultProxy(Faults):
                 response.content_type = "application/json"
                 self._record(request, "WATCH", answer.status, injected=False)
                 await response.prepare(request)
+                leaving = asyncio.create_task(_leave_with_client(request, answer))
                 try:
                     await self._copy_events(request, answer, response)
                 finally:
+                    leaving.cancel()
                     abort(answer)
         except asyncio.CancelledError:
             if request.transport is not None:
@@ -359,6 +363,13 @@ class _Copy:
             case _:
                 held, self.held = self.held, b""
                 return line + b"\n" + held
+
+
+async def _leave_with_client(request: web.Request, answer: aiohttp.ClientResponse) -> None:
+    """End a stream whose client has gone. A handler would notice it with the next line, if one ever comes."""
+    while request.transport is not None and not request.transport.is_closing():  # noqa: ASYNC110
+        await asyncio.sleep(_GONE_INTERVAL)
+    abort(answer)
 
 
 async def _send_half(request: web.Request, status: int, content: bytes, kind: str) -> web.StreamResponse:

@@ -161,6 +161,37 @@ async def test_an_answer_ends_in_its_middle() -> None:
                 await answer.read()
 
 
+async def test_a_silent_stream_ends_with_its_client() -> None:
+    """A node would keep the log of a container open for each client that has gone."""
+    left = asyncio.Event()
+
+    async def follow(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(b"line 1\n")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            left.set()
+        return response
+
+    application = web.Application()
+    application.router.add_get("/log", follow)
+    runner = web.AppRunner(application, handler_cancellation=True)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    host, port = runner.addresses[0][:2]
+    async with FaultProxy(Connection(f"http://{host}:{port}")) as proxy:
+        async with (
+            aiohttp.ClientSession() as session,
+            session.get(f"{proxy.url}/log", params={"follow": "true"}) as answer,
+        ):
+            assert await answer.content.readline() == b"line 1\n"
+            assert not left.is_set()
+        await asyncio.wait_for(left.wait(), 30)
+    await runner.cleanup()
+
+
 class Client:
     """A client of the proxy with a plain socket that outlives the proxy."""
 
