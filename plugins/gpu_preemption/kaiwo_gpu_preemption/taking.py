@@ -85,16 +85,15 @@ class Taking:
         return any(record.beneficiary is not None for record in self._with.endings.under_way.values())
 
     async def permission(self, tracked: Tracked) -> Condition | None:
-        """The condition of a workload that the operator may not delete, None where it may."""
+        """The condition of a workload that the operator may not delete, None where it may.
+
+        Raises:
+            EngineError: that cannot be known now.
+        """
         if tracked.is_kaiwo:
             return None
         resource = tracked.owner.resource
-        try:
-            allowed = await self._rights.may_delete(resource, tracked.owner.namespace)
-        except EngineError as error:
-            _log.warning("whether %s may be deleted cannot be known: %s", tracked, error)
-            return None
-        if allowed:
+        if await self._rights.may_delete(resource, tracked.owner.namespace):
             return None
         text = (
             f"the operator has no right to delete {resource}, so the workload is not ended; add it to the "
