@@ -34,6 +34,8 @@ _log = logging.getLogger(__name__)
 
 _ASKED_FOR: Final = 60.0  # seconds for which the answer about a right is kept
 _LOW, _GONE = "GpuIdle", "gone"
+REFUSED: Final = "it was decided to end the workload, and it cannot be deleted"
+"""The beginning of the message about a workload that the operator may not delete."""
 
 
 @dataclass(slots=True)
@@ -200,7 +202,8 @@ class Taking:
             owner: its root owner, as far as the GpuWorkload names it.
 
         Returns:
-            ``gone`` when it is, ``deleting``, ``withdrawn`` where it may not be ended now, else an error.
+            ``gone`` when it is, ``deleting``, ``withdrawn`` where it may not be ended now, else an error. It
+            begins with `REFUSED` where the API server does not let the operator delete the workload.
         """
         record = EndingRecord.read(entry.readable_part("status", "decision"))
         if record is None or record.workload_uid != owner.uid:
@@ -224,7 +227,7 @@ class Taking:
         except Conflict:
             return "it changes at the moment"
         except Forbidden as error:
-            return f"it cannot be deleted: {error}"
+            return f"{REFUSED}: {error.stable_message}"
         _log.warning("%s %s/%s is deleted: %s", record.reason, owner.namespace, owner, record.summary)
         return "deleting"
 
