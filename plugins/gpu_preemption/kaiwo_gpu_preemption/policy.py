@@ -154,8 +154,8 @@ def _enabled(owner: Mapping[str, str], namespace: Mapping[str, str]) -> bool:
 
 
 def duration_text(value: timedelta) -> str:
-    """A duration as an object has it: ``10m``."""
-    seconds = int(value.total_seconds())
+    """A duration as an object has it: ``10m``. A part of a second counts as one: 0 means for ever."""
+    seconds = math.ceil(value.total_seconds())
     if seconds and not seconds % 3600:
         return f"{seconds // 3600}h"
     if seconds and not seconds % 60:
