@@ -131,3 +131,20 @@ def test_a_part_of_a_second_is_not_for_ever(text: str, written: str) -> None:
     policy = tracking_policy({"ttl": text}, {}, Defaults())
     assert policy is not None
     assert duration_text(policy.ttl) == written
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "variable"),
+    [
+        ("threshold", "defaultThreshold", "GPU_PREEMPTION_DEFAULT_THRESHOLD"),
+        ("grace-period", "defaultGracePeriod", "GPU_PREEMPTION_DEFAULT_GRACE_PERIOD"),
+        ("ttl", "defaultTTL", "GPU_PREEMPTION_DEFAULT_TTL"),
+    ],
+)
+def test_a_default_that_cannot_be_read_is_named_as_it_is_set(name: str, field: str, variable: str) -> None:
+    """In KaiwoConfig and in the environment there are no annotations."""
+    policy = tracking_policy({"enabled": "true"}, {}, Defaults({name: "x"}, {name: "y"}))
+    assert policy is not None
+    config, environment = policy.problems
+    assert config.startswith(f"gpuPreemption.{field} of KaiwoConfig is 'x', expected a ")
+    assert environment.startswith(f"{variable} of the operator is 'y', expected a ")
