@@ -78,4 +78,4 @@ def _custom(kind: CustomKind, obj: Object) -> Validation:
         kind.spec.model_validate(spec or {}, by_alias=True, by_name=False, extra="ignore")
     except ValidationError as error:
         return Validation(tuple(explain(error, ("spec",))), warnings)
-    return Validation((), warnings)
+    return Validation(tuple(kind.check(spec or {})) if kind.check is not None else (), warnings)

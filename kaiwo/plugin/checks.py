@@ -302,6 +302,7 @@ def _check_controller(where: str, item: ExtraController) -> None:
     for kind in item.kinds:
         require(isinstance(kind.resource, Resource), f"{where}: resource of a kind is not a Resource")
         require(isinstance(kind.singleton, str), f"{where}: singleton of a kind is not a string")
+        require(kind.check is None or callable(kind.check), f"{where}: check of a kind is not a function")
 
 
 def _check_contribution(where: str, item: PodContribution) -> None:

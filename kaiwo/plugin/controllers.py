@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
 
+    from kaiwo.api.errors import Problem
     from kaiwo.api.resolved_config import ResolvedConfig
     from kaiwo.engine.manager import Manager
     from kaiwo.engine.resource import Object, Resource
@@ -36,6 +37,8 @@ class CustomKind:
         printer_columns: as in a CRD's ``additionalPrinterColumns``.
         description: for ``kubectl explain``.
         singleton: the only name of an object that counts; empty where all do.
+        check: what its controller could not use of a ``spec`` that fits the model, with paths from the root
+            of the object; the admission webhook refuses it. None for nothing.
     """
 
     resource: Resource
@@ -45,6 +48,7 @@ class CustomKind:
     printer_columns: tuple[dict[str, str | int], ...] = ()
     description: str = ""
     singleton: str = ""
+    check: Callable[[Object], Sequence[Problem]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,8 +26,8 @@ TEMPLATE_VERSION = 4
 Since version 2, generated pods meet the Pod Security Standard ``restricted``, and a Deployment selects its
 pods by the label of the run. Since version 3, the last lines of the log of a container that failed are its
 termination message. Since version 4, a Deployment selects its pods by the label ``app`` as well, a
-script whose last line ends with a backslash loses this backslash, and containers get no default for what
-their pod has as a whole."""
+script whose last line ends with a backslash loses this backslash, containers get no default for what their
+pod has as a whole, and a pod that requests 0 GPUs does not tolerate the taint of GPU nodes."""
 
 
 @dataclass(frozen=True, slots=True)

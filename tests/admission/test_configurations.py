@@ -33,7 +33,22 @@ def queue_config(name: str = "kaiwo", **spec: Any) -> Object:
     }
 
 
-@pytest.mark.parametrize("obj", [config(), config(ray={"headPodMemory": "8Gi"}), queue_config()])
+def queue(name: str, **quotas: Any) -> Object:
+    """An entry of a KaiwoQueueConfig: a queue with one flavor."""
+    resources = [{"name": key, "nominalQuota": value} for key, value in quotas.items()]
+    group = {"coveredResources": [*quotas], "flavors": [{"name": "f", "resources": resources}]}
+    return {"name": name, "spec": {"resourceGroups": [group]}}
+
+
+@pytest.mark.parametrize(
+    "obj",
+    [
+        config(),
+        config(ray={"headPodMemory": "8Gi"}),
+        queue_config(),
+        queue_config(clusterQueues=[queue("q", cpu=4, memory="1.5e3", pods=1.5, gpus=None)]),
+    ],
+)
 def test_what_the_controllers_can_use_passes(webhooks: Webhooks, obj: Object) -> None:
     """Without a word."""
     response = webhooks.ask(VALIDATE_CONFIGURATIONS, obj)
@@ -50,6 +65,10 @@ def test_what_the_controllers_can_use_passes(webhooks: Webhooks, obj: Object) ->
         (config(plugins={"ray_service": {"wrap": "sometimes"}}), "spec.plugins.ray_service.wrap"),
         (queue_config(clusterQueues=[{"name": "Not A Name"}]), "spec.clusterQueues[0].name"),
         (queue_config(workloadPriorityClasses=[{"value": "x"}]), "spec.workloadPriorityClasses[0].value"),
+        (
+            queue_config(clusterQueues=[{"name": "a"}, queue("q", cpu="4", memory="lots")]),
+            "spec.clusterQueues[1].spec.resourceGroups[0].flavors[0].resources[1].nominalQuota: 'lots'",
+        ),
         (queue_config() | {"spec": []}, "spec: expected a mapping, got a list"),
     ],
 )
@@ -91,6 +110,9 @@ def test_what_changes_no_spec_passes_and_old_mistakes_are_warnings(webhooks: Web
         response = webhooks.ask(VALIDATE_CONFIGURATIONS, other, old)
         assert response["allowed"]
         assert len(response["warnings"]) >= 1
+    old = queue_config(clusterQueues=[queue("q", cpu="lots")])
+    response = webhooks.ask(VALIDATE_CONFIGURATIONS, old | {"spec": {**old["spec"], "topologies": []}}, old)
+    assert (response["allowed"], len(response["warnings"])) == (True, 1)
 
 
 def test_another_kind_passes(webhooks: Webhooks) -> None:

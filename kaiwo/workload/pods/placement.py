@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kaiwo.engine.quantity import Quantity, quantity
 from kaiwo.workload.gpus.resource_keys import is_gpu
 from kaiwo.workload.json_access import as_map, as_maps, lenient_map
 from kaiwo.workload.labels import GPU_MODEL
@@ -16,14 +17,26 @@ if TYPE_CHECKING:
     from kaiwo.workload.pods.origins import Origins
 
 
-def requests_gpus(pod: Object, vendor_keys: Sequence[str]) -> bool:
-    """Whether any container of a pod spec, init containers included, requests a GPU."""
+_NONE = Quantity(0)
+_ZERO_IS_NONE_SINCE = 4
+"""The first version of the generated templates in which a pod that requests 0 GPUs is none with GPUs."""
+
+
+def requests_gpus(pod: Object, vendor_keys: Sequence[str], *, zero: bool = False) -> bool:
+    """Whether any container of a pod spec, init containers included, requests a GPU.
+
+    Args:
+        pod: the pod spec.
+        vendor_keys: resource keys that are GPUs.
+        zero: whether a request of 0 GPUs counts as well.
+    """
     for group in ("containers", "initContainers"):
         for container in pod.get(group) or ():
             resources = lenient_map(container.get("resources"))
             for side in ("requests", "limits"):
-                if any(is_gpu(key, vendor_keys) for key in lenient_map(resources.get(side))):
-                    return True
+                for key, value in lenient_map(resources.get(side)).items():
+                    if is_gpu(key, vendor_keys) and (zero or quantity(value) != _NONE):
+                        return True
     return False
 
 
@@ -36,7 +49,7 @@ def place(pod: Object, resolved: Resolved, vendor_keys: Sequence[str], path: str
     Raises:
         SpecError: the pod's own tolerations or affinity have an impossible shape.
     """
-    if not requests_gpus(pod, vendor_keys):
+    if not requests_gpus(pod, vendor_keys, zero=resolved.template_version < _ZERO_IS_NONE_SINCE):
         return False
     if resolved.gpu_taint_key:
         wanted = {"key": resolved.gpu_taint_key, "operator": "Exists", "effect": "NoSchedule"}

@@ -18,7 +18,7 @@ from kaiwo.plugin.kit.workload import KAIWO_SERVICE, Workload, merge_conditions
 from kaiwo.plugin.namespace_defaults import precedence
 from kaiwo_aim.defaults import read_config
 from kaiwo_aim.kinds import HTTP_ROUTE, NAMESPACE_CONFIG
-from kaiwo_aim.route import SERVE, not_accepted, port_of, route, service_names
+from kaiwo_aim.route import not_accepted, port_of, route, served_by, service_names
 from kaiwo_aim.status import OWN, conditions, routes_condition
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class RouteController:
             [
                 Watch(KAIWO_SERVICE, _itself, namespaces=places),
                 Watch(NAMESPACE_CONFIG, self._of_config, namespaces=places),
-                Watch(SERVICE, _of_service, namespaces=places),
+                Watch(SERVICE, self._of_service, namespaces=places),
                 Watch(
                     HTTP_ROUTE, _itself, Projection(owned_fields=(RECORD,)), namespaces=places, required=False
                 ),
@@ -115,6 +115,13 @@ class RouteController:
         services = self._host.manager.cache.list(KAIWO_SERVICE, event.latest.namespace)
         return [Key(entry.namespace, entry.name) for entry in services]
 
+    def _of_service(self, event: CacheEvent) -> Iterable[Key]:
+        """The KaiwoServices that a Service may belong to, by its name."""
+        namespace, name = event.latest.key
+        cache = self._host.manager.cache
+        names = served_by(name, lambda: [entry.name for entry in cache.list(KAIWO_SERVICE, namespace)])
+        return [Key(namespace, workload) for workload in names]
+
     async def reconcile(self, key: Key) -> float | None:
         """Write, or delete, the route of one KaiwoService."""
         entry = self._host.manager.cache.get(KAIWO_SERVICE, key.namespace, key.name)
@@ -152,7 +159,7 @@ class RouteController:
         answer = await writer.apply(HTTP_ROUTE, route(workload, gateway, *target))
         if isinstance(answer, NameConflict):
             return _taken(entry.name)
-        words = not_accepted(answer.live)
+        words = not_accepted(answer.live, gateway)
         return ("RouteNotAccepted", words) if words else None
 
     def _target(self, entry: CachedObject) -> tuple[str, int] | None:
@@ -250,15 +257,6 @@ def _of_namespace(event: CacheEvent) -> Iterable[Key]:
 
 def _itself(event: CacheEvent) -> Iterable[Key]:
     return (Key(event.latest.namespace, event.latest.name),)
-
-
-def _of_service(event: CacheEvent) -> Iterable[Key]:
-    """The KaiwoServices that a Service may belong to, by its name."""
-    namespace, name = event.latest.key
-    keys = [Key(namespace, name)]
-    if name.endswith(SERVE):
-        keys.append(Key(namespace, name.removesuffix(SERVE)))
-    return keys
 
 
 def _is_ours(live: CachedObject, entry: CachedObject) -> bool:

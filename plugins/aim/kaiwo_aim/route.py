@@ -8,6 +8,8 @@ from kaiwo.plugin.kit.json_access import lenient_map, lenient_maps
 from kaiwo_aim.kinds import HTTP_ROUTE
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from kaiwo.plugin.kit.kinds import Object
     from kaiwo.plugin.kit.workload import Workload
     from kaiwo_aim.defaults import Gateway
@@ -22,6 +24,20 @@ _KUBERAY_NAME = 50
 def service_names(workload: str) -> tuple[str, str]:
     """Names of the Services by which a KaiwoService may be reached: that of a Deployment, that of Ray."""
     return workload, f"{workload}{SERVE}"[-_KUBERAY_NAME:].lstrip("-.")
+
+
+def served_by(service: str, workloads: Callable[[], Iterable[str]]) -> set[str]:
+    """Names of the KaiwoServices that a Service may belong to, by its name.
+
+    Args:
+        service: name of the Service.
+        workloads: returns the names of the KaiwoServices of its namespace; called where the name of the
+            Service may have lost the beginning of that of its KaiwoService.
+    """
+    found = {service, service.removesuffix(SERVE)}
+    if service.endswith(SERVE) and len(service) > _KUBERAY_NAME // 2:
+        found |= {name for name in workloads() if service in service_names(name)}
+    return found
 
 
 def port_of(service: Object) -> int | None:
@@ -74,9 +90,16 @@ def route(workload: Workload, gateway: Gateway, service: str, port: int) -> Obje
     }
 
 
-def not_accepted(live: Object) -> str:
-    """Why a Gateway does not take a route; empty while it does or says nothing."""
+def not_accepted(live: Object, gateway: Gateway) -> str:
+    """Why a Gateway does not take a route; empty while it does or says nothing.
+
+    What another Gateway said stays in the status when the route is attached to this one.
+    """
     for parent in lenient_maps(lenient_map(live.get("status")).get("parents")):
+        of = lenient_map(parent.get("parentRef"))
+        own = lenient_map(live.get("metadata")).get("namespace")
+        if (of.get("name"), of.get("namespace") or own) != (gateway.name, gateway.namespace):
+            continue
         for condition in lenient_maps(parent.get("conditions")):
             if condition.get("type") in ("Accepted", "ResolvedRefs") and condition.get("status") == "False":
                 return f"{condition.get('reason')}: {condition.get('message')}"

@@ -16,7 +16,7 @@ import kaiwo_storage_s3_gcs_azure_git_hf.plugin
 from kaiwo import testing
 from kaiwo.plugin.namespace_defaults import same_server
 from kaiwo_aim.defaults import S3, Gateway, read_config
-from kaiwo_aim.route import not_accepted, port_of, service_names
+from kaiwo_aim.route import not_accepted, port_of, served_by, service_names
 
 Object = dict[str, Any]
 
@@ -273,7 +273,28 @@ def test_the_port_of_a_service(ports: object, port: int | None) -> None:
 def test_the_names_of_services() -> None:
     """Those of a Deployment and of KubeRay."""
     assert service_names("chat") == ("chat", "chat-serve-svc")
-    assert (
-        not_accepted({"status": {"parents": [{"conditions": [{"type": "Accepted", "status": "True"}]}]}})
-        == ""
-    )
+
+
+@pytest.mark.parametrize("name", ["chat", "c" * 40, "c" * 41, f"{'c' * 9}-{'d' * 40}", "e" * 47])
+def test_each_service_leads_to_its_workload(name: str) -> None:
+    """Also one of which KubeRay has cut the name: its route follows it."""
+    for service in service_names(name):
+        assert name in served_by(service, lambda: [name, "other"])
+        assert "other" not in served_by(service, lambda: [name, "other"])
+
+
+def test_what_another_gateway_said_does_not_count() -> None:
+    """It stays in the status of a route that was attached to it before."""
+    gateway = Gateway("new", "gateways")
+
+    def answered(status: str, **of: str) -> Object:
+        refused = {"type": "Accepted", "status": status, "reason": "NoMatch", "message": "m"}
+        return {"parentRef": of, "conditions": [refused]}
+
+    def said(*parents: Object) -> str:
+        return not_accepted({"metadata": {"namespace": "team"}, "status": {"parents": [*parents]}}, gateway)
+
+    before = answered("False", name="old", namespace="gateways")
+    assert said(before, answered("True", name="new", namespace="gateways")) == ""
+    assert said(before, answered("False", name="new")) == ""
+    assert said(before, answered("False", name="new", namespace="gateways")) == "NoMatch: m"

@@ -17,9 +17,8 @@ from kaiwo.plugin.kit.api_errors import EngineError
 from kaiwo.plugin.kit.cache import Cache, Projection
 from kaiwo.plugin.kit.controllers import Controller, Key, Watch
 from kaiwo.plugin.kit.kinds import NAMESPACE, NODE, POD
-from kaiwo.plugin.kit.monitoring import longest_gap, settling_time
 from kaiwo.plugin.kit.values import parse_time
-from kaiwo_gpu_preemption.assessment import UseReading, assess, timing
+from kaiwo_gpu_preemption.assessment import assess, timing
 from kaiwo_gpu_preemption.decisions import Decisions
 from kaiwo_gpu_preemption.dependencies import Dependencies
 from kaiwo_gpu_preemption.environment import ProcessSettings
@@ -29,10 +28,10 @@ from kaiwo_gpu_preemption.pods import POD_PROJECTION, read_pod, requested_gpus
 from kaiwo_gpu_preemption.policy import Defaults, own_annotations, tracking_policy
 from kaiwo_gpu_preemption.queued import QueuedWorkloads
 from kaiwo_gpu_preemption.quota_pressure import QuotaPressure
+from kaiwo_gpu_preemption.readings import UseReadings
 from kaiwo_gpu_preemption.records import Records
 from kaiwo_gpu_preemption.taking import Taking
 from kaiwo_gpu_preemption.tracked import NOTICE, Tracked, by_workload
-from kaiwo_gpu_preemption.utilization import read_utilization
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -120,10 +119,10 @@ class GpuWorkloadController:
             "gpu-preemption", watches, self.reconcile, workers=1, timeout=_TIMEOUT, initial=lambda: [KEY]
         )
         samples: GpuSamples = host.gpu_samples
-        self._endpoint = samples.follow(self._on_scrape, settings.endpoint, settings.interval)
-        self._interval = self._endpoint or settings.interval
+        scraped = samples.follow(self._on_scrape, settings.endpoint, settings.interval)
+        self._interval = scraped or settings.interval
         self._scrape: Scrape | None = None
-        self._usable: dict[str, float] = {}
+        self._readings = UseReadings(self._interval, scraped=bool(scraped))
         self._facts: dict[str, tuple[int, GpuPodFacts | None]] = {}
 
     # -- what it reads
@@ -174,10 +173,10 @@ class GpuWorkloadController:
         del key
         if not self._synced():
             return 1.0
-        scrape, self._scrape = self._scrape, None
         known = by_workload(list(self._host.manager.cache.list(GPU_WORKLOAD)))
         found = await self._tracked()
         complete = self._complete
+        scrape, self._scrape = self._scrape, None
         for uid, one in found.items():
             one.entry = known.get(uid)
             self._assess(one, scrape)
@@ -261,25 +260,7 @@ class GpuWorkloadController:
         return tracked
 
     def _assess(self, one: Tracked, scrape: Scrape | None) -> None:
-        uid, now, clock = one.owner.uid, self._now(), self._clock()
-        usable = self._usable.setdefault(uid, clock)
-        if scrape is not None:
-            one.use = read_utilization(
-                one.pods, scrape.samples, threshold=one.policy.threshold,
-                aggregation=one.policy.aggregation, now=scrape.now, settled=settling_time(self._interval),
-            )  # fmt: skip
-        use = one.use
-        current = use is not None and (use.percent is not None or use.busy)
-        missing = not self._endpoint or clock - usable > longest_gap(self._interval)
-        if current and not missing:
-            self._usable[uid] = clock
-        reading = UseReading(
-            use, current, missing and not current,
-            interrupted=(scrape is not None and scrape.interrupted) or (missing and current),
-            problem="" if self._endpoint else "NoEndpoint",
-        )  # fmt: skip
-        if current:
-            self._usable[uid] = clock
+        now, reading = self._now(), self._readings.read(one, scrape, self._clock())
         one.assessment = assess(
             one.recorded("phase", "idleSince", "conditions"), one.pods, reading, one.policy, now,
             held=bool(one.queued), unreadable_owner=one.root.unreadable,
@@ -288,7 +269,7 @@ class GpuWorkloadController:
         one.timing = timing(one.assessment, one.policy, parse_time(notice), now, self._monotonic())
 
     def _forget(self, found: Mapping[str, Tracked]) -> None:
-        self._usable = {uid: at for uid, at in self._usable.items() if uid in found}
+        self._readings.forget_all_but(found.keys())
         self._records.forget_all_but(found.keys())
         pods = {entry.uid for entry in self._pods.list(POD)}
         self._facts = {uid: facts for uid, facts in self._facts.items() if uid in pods}

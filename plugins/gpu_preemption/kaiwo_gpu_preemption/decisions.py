@@ -10,7 +10,7 @@ from kaiwo.plugin.kit.json_access import lenient_maps
 from kaiwo.plugin.kit.kinds import NODE, POD
 from kaiwo.plugin.kit.values import format_time, parse_time
 from kaiwo.plugin.kit.workload import Condition, find_condition
-from kaiwo_gpu_preemption.assessment import DECIDED
+from kaiwo_gpu_preemption.assessment import DECIDED, PERMITTED
 from kaiwo_gpu_preemption.pods import pod_facts
 from kaiwo_gpu_preemption.policy import duration_text
 from kaiwo_gpu_preemption.pressure import NO_FIT, Rooms, pressure_of, victims_for
@@ -75,6 +75,7 @@ class Decisions:
         self._quota = quota
         self._clock, self._now = clock, now
         self._others: tuple[float, list[GpuPodFacts] | None] | None = None
+        self._blind = False  # whether the last scrape says nothing of GPUs that were idle before
         self._turns: dict[str, float] = {}  # when the order of the queue was read for a workload, by uid
 
     async def decide(self, found: list[Tracked]) -> None:
@@ -83,6 +84,7 @@ class Decisions:
         Args:
             found: workloads that are tracked, without those that are being ended.
         """
+        self._blind = any(map(_has_no_figure, found))
         known = [one for one in found if one.entry is not None and not one.root.unreadable]
         ready = [one for one in known if await self._is_ready(one)]
         ready.sort(key=lambda one: (one.due_since or self._now(), str(one)))
@@ -95,9 +97,18 @@ class Decisions:
     async def _is_ready(self, one: Tracked) -> bool:
         """Give notice where it is time for that; whether the GPUs may be taken back now."""
         timing = one.timing
+        if _has_no_figure(one):
+            _keep_condition(one, PERMITTED, DECIDED)
+            return False
         if timing is None or not (timing.due or timing.notice_due):
             return False
-        if (denied := await self._taking.permission(one)) is not None:
+        try:
+            denied = await self._taking.permission(one)
+        except EngineError as error:
+            _log.warning("whether %s may be deleted cannot be known: %s", one, error)
+            _keep_condition(one, PERMITTED, DECIDED)
+            return False
+        if denied is not None:
             one.conditions.append(denied)
             return False
         if timing.notice_due:
@@ -143,10 +154,8 @@ class Decisions:
         uids = [one.tracked.owner.uid for one in waiting]
         self._turns = {uid: self._turns[uid] for uid in uids if uid in self._turns}
         waiting.sort(key=lambda one: self._turns.get(one.tracked.owner.uid, 0.0))
-        pods = await self._all_pods() if ready else None
+        pods = await self._pods_or_why_not(waiting, ready)
         if pods is None:
-            for one in waiting:
-                self._says(one.tracked, "OtherNamespaces" if ready else "NoCandidates")
             return
         nodes = [node.readable() for node in self._host.manager.cache.list(NODE)]
         rooms = Rooms(nodes, pods, self._host.vendors)
@@ -169,6 +178,22 @@ class Decisions:
                 self._says(one.tracked, "OthersFirst")
             else:
                 taken = await self._take(one, victims, relief)
+
+    async def _pods_or_why_not(
+        self, waiting: list[Pressure], ready: list[Tracked]
+    ) -> list[GpuPodFacts] | None:
+        """All pods with GPUs; None where no decision can be taken, which those that wait are told."""
+        try:
+            pods = await self._all_pods() if ready else None
+        except EngineError as error:
+            _log.warning("what GPUs are free cannot be known: %s", error)
+            for one in waiting:
+                _keep_condition(one.tracked)
+            return None
+        if pods is None:
+            for one in waiting:
+                self._says(one.tracked, "OtherNamespaces" if ready else "NoCandidates")
+        return pods
 
     def _is_behind(self, one: Pressure, relief: QueueRelief, victims: list[Tracked]) -> bool:
         """Whether the queue would give what becomes free to another one."""
@@ -202,7 +227,11 @@ class Decisions:
             return False
 
     async def _all_pods(self) -> list[GpuPodFacts] | None:
-        """All pods with GPUs, of any namespace; None where the operator may not read them."""
+        """All pods with GPUs, of any namespace; None where the operator may not read them.
+
+        Raises:
+            EngineError: they cannot be read now.
+        """
         if not self._host.namespaces:
             return self._own_pods()
         if self._others is not None and self._clock() - self._others[0] < _OTHERS:
@@ -219,22 +248,31 @@ class Decisions:
         return found
 
     def _says(self, one: Tracked, why: str) -> None:
-        before = _recorded(one)
+        if self._blind and why in ("NoCandidates", "WouldNotHelp"):
+            _keep_condition(one)
+            return  # the next scrape may find somebody
+        before = _recorded(one, DECIDED)
         if before is not None and before.status == "True" and why in ("NotNeeded", "NoCandidates"):
             one.conditions.append(before)
             return  # what was decided for it becomes free at the moment
         one.conditions.append(Condition(DECIDED, "False", why, NO_FIT[why]))
 
 
-def _recorded(one: Tracked) -> Condition | None:
-    """What was said of a decision for a workload."""
-    found = find_condition(lenient_maps(one.status.get("conditions")), DECIDED)
+def _has_no_figure(one: Tracked) -> bool:
+    """Whether the GPUs of a workload are idle by an earlier scrape, and the last one does not say."""
+    return one.assessment is not None and one.assessment.phase == "Idle" and not one.assessment.current
+
+
+def _recorded(one: Tracked, condition: str) -> Condition | None:
+    """A condition of a workload as it was written last."""
+    found = find_condition(lenient_maps(one.status.get("conditions")), condition)
     if found is None:
         return None
-    return Condition(DECIDED, found["status"], found["reason"], found["message"])
+    return Condition(condition, found["status"], found["reason"], found["message"])
 
 
-def _keep_condition(one: Tracked) -> None:
-    """Say of a workload what was said before: others have waited for longer."""
-    if (before := _recorded(one)) is not None:
-        one.conditions.append(before)
+def _keep_condition(one: Tracked, *conditions: str) -> None:
+    """Say of a workload what was said before, by default of a decision: nothing new is known."""
+    for condition in conditions or (DECIDED,):
+        if (before := _recorded(one, condition)) is not None:
+            one.conditions.append(before)

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from kaiwo.plugin.kit.values import InvalidDuration, parse_duration
+from kaiwo_gpu_preemption.policy import VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _log = logging.getLogger(__name__)
 
-_VARIABLE: Final = "GPU_PREEMPTION_"
 _INTERVAL: Final = 15.0
 DEFAULTS: Final = {
     "DEFAULT_THRESHOLD": "threshold",
@@ -44,11 +44,14 @@ class ProcessSettings:
 
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> ProcessSettings:
-        """The settings of an environment. What cannot be used is logged, and the default holds."""
+        """The settings of an environment. What cannot be used is logged, and the default holds.
+
+        Values of defaults are read for each workload: with one that cannot be used nothing is ended.
+        """
         words = {
-            name.removeprefix(_VARIABLE): value.strip()
+            name.removeprefix(VARIABLE): value.strip()
             for name, value in environment.items()
-            if name.startswith(_VARIABLE) and value.strip()
+            if name.startswith(VARIABLE) and value.strip()
         }
         endpoint = words.get("METRICS_ENDPOINT", "")
         if endpoint and not endpoint.startswith(("http://", "https://")):
@@ -71,4 +74,4 @@ class ProcessSettings:
 
 
 def _refuse(name: str, expected: str) -> None:
-    _log.error("%s%s: expected %s; the default holds", _VARIABLE, name, expected)
+    _log.error("%s%s: expected %s; the default holds", VARIABLE, name, expected)

@@ -206,7 +206,10 @@ class OwnerReader:
             EngineError: it cannot be read.
         """
         kind = resource.api_version, resource.kind
-        return (await self._read(resource, namespace, OwnerRef(*kind, name, uid))).metadata
+        found = await self._read(resource, namespace, OwnerRef(*kind, name, uid))
+        if found.problem:
+            raise EngineError(found.problem)
+        return found.metadata
 
     async def _read(self, resource: Resource, namespace: str, reference: OwnerRef) -> _Kept:
         key = (str(resource), namespace, reference.name, reference.uid)

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from kaiwo_gpu_preemption.models import Aggregation, Policy
 
 PREFIX: Final = "kaiwo.silogen.ai/gpu-preemption."
+VARIABLE: Final = "GPU_PREEMPTION_"
+"""How the plugin's environment variables begin."""
+
 ENABLED: Final = "enabled"
 _FULL: Final = 100.0
 
@@ -118,18 +121,20 @@ def tracking_policy(
     problems: list[str] = []
     found = TrackingPolicy()
     for name, (attribute, read, expected) in VALUES.items():
+        words = name.split("-")
+        default = "TTL" if name == "ttl" else "".join(map(str.capitalize, words))
         for where, values in (
-            ("", owner),
-            ("the namespace's ", namespace),
-            ("KaiwoConfig's ", defaults.config),
-            ("the operator's ", defaults.environment),
+            (f"{PREFIX}{name}", owner),
+            (f"the namespace's {PREFIX}{name}", namespace),
+            (f"gpuPreemption.default{default} of KaiwoConfig", defaults.config),
+            (f"{VARIABLE}DEFAULT_{'_'.join(words).upper()} of the operator", defaults.environment),
         ):
             if name not in values:
                 continue
             try:
                 found = replace(found, **{attribute: read(values[name])})
             except (ValueError, InvalidDuration, OverflowError):
-                problems.append(f"{where}{PREFIX}{name} is {values[name][:40]!r}, expected {expected}")
+                problems.append(f"{where} is {values[name][:40]!r}, expected {expected}")
                 continue
             break
     for where, values in (("", owner), ("the namespace's ", namespace)):
@@ -154,8 +159,8 @@ def _enabled(owner: Mapping[str, str], namespace: Mapping[str, str]) -> bool:
 
 
 def duration_text(value: timedelta) -> str:
-    """A duration as an object has it: ``10m``."""
-    seconds = int(value.total_seconds())
+    """A duration as an object has it: ``10m``. A part of a second counts as one: 0 means for ever."""
+    seconds = math.ceil(value.total_seconds())
     if seconds and not seconds % 3600:
         return f"{seconds // 3600}h"
     if seconds and not seconds % 60:

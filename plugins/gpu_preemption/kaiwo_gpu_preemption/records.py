@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 from kaiwo.plugin.kit.api_errors import AlreadyExists, Conflict, EngineError
 from kaiwo.plugin.kit.endings import EndingRecord
-from kaiwo.plugin.kit.json_access import lenient_map, lenient_text
+from kaiwo.plugin.kit.json_access import lenient_map, lenient_maps, lenient_text
 from kaiwo.plugin.kit.values import format_time
-from kaiwo_gpu_preemption.assessment import OWN_CONDITIONS, expired, status_change
+from kaiwo.plugin.kit.workload import Condition, merge_conditions
+from kaiwo_gpu_preemption.assessment import OWN_CONDITIONS, PERMITTED, expired, status_change
 from kaiwo_gpu_preemption.kinds import GPU_WORKLOAD, KAIWO_ROOTS, kind_of_owner
 from kaiwo_gpu_preemption.owners import OwnerMetadata
 from kaiwo_gpu_preemption.policy import Defaults, tracking_policy
-from kaiwo_gpu_preemption.taking import preempting_status
+from kaiwo_gpu_preemption.taking import REFUSED, preempting_status
 from kaiwo_gpu_preemption.tracked import new_gpu_workload, refreshed, spec_patch, wanted_spec
 
 if TYPE_CHECKING:
@@ -106,7 +107,9 @@ class Records:
 
     async def _carried(self, entry: CachedObject, uid: str, answer: str, *, pods: bool) -> None:
         now = format_time(self._with.now())
-        if answer == "gone" and not pods:
+        if said := self._permission(entry, answer if answer.startswith(REFUSED) else ""):
+            await self._with.manager.writer.patch_status(entry, said, own_conditions=OWN_CONDITIONS)
+        elif answer == "gone" and not pods:
             self._with.endings.settle(uid)
             change: Object = {"phase": "Preempted", "finishedAt": now, "idleSince": None}
             await self._with.manager.writer.patch_status(entry, change)
@@ -117,6 +120,13 @@ class Records:
             await self._with.manager.writer.patch_status(entry, change)
         elif answer not in ("gone", "deleting"):
             self.log_once(f"{entry}: {answer}")
+
+    def _permission(self, entry: CachedObject, refusal: str) -> Object:
+        """The conditions with why a workload cannot be deleted, or without; empty without a change."""
+        live = lenient_maps(entry.readable_part("status", "conditions"))
+        own = [Condition(PERMITTED, "False", "Forbidden", refusal)] if refusal else []
+        conditions = merge_conditions(live, own, self._with.now(), drop=() if own else (PERMITTED,))
+        return {"conditions": conditions} if conditions != live else {}
 
     def _kaiwo_record(self, owner: OwnerMetadata) -> EndingRecord | None:
         live = self._with.manager.cache.get(owner.resource, owner.namespace, owner.name)

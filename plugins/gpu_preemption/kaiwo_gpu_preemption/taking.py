@@ -34,6 +34,8 @@ _log = logging.getLogger(__name__)
 
 _ASKED_FOR: Final = 60.0  # seconds for which the answer about a right is kept
 _LOW, _GONE = "GpuIdle", "gone"
+REFUSED: Final = "it was decided to end the workload, and it cannot be deleted"
+"""The beginning of the message about a workload that the operator may not delete."""
 
 
 @dataclass(slots=True)
@@ -85,16 +87,15 @@ class Taking:
         return any(record.beneficiary is not None for record in self._with.endings.under_way.values())
 
     async def permission(self, tracked: Tracked) -> Condition | None:
-        """The condition of a workload that the operator may not delete, None where it may."""
+        """The condition of a workload that the operator may not delete, None where it may.
+
+        Raises:
+            EngineError: that cannot be known now.
+        """
         if tracked.is_kaiwo:
             return None
         resource = tracked.owner.resource
-        try:
-            allowed = await self._rights.may_delete(resource, tracked.owner.namespace)
-        except EngineError as error:
-            _log.warning("whether %s may be deleted cannot be known: %s", tracked, error)
-            return None
-        if allowed:
+        if await self._rights.may_delete(resource, tracked.owner.namespace):
             return None
         text = (
             f"the operator has no right to delete {resource}, so the workload is not ended; add it to the "
@@ -201,7 +202,8 @@ class Taking:
             owner: its root owner, as far as the GpuWorkload names it.
 
         Returns:
-            ``gone`` when it is, ``deleting``, ``withdrawn`` where it may not be ended now, else an error.
+            ``gone`` when it is, ``deleting``, ``withdrawn`` where it may not be ended now, else an error. It
+            begins with `REFUSED` where the API server does not let the operator delete the workload.
         """
         record = EndingRecord.read(entry.readable_part("status", "decision"))
         if record is None or record.workload_uid != owner.uid:
@@ -225,7 +227,7 @@ class Taking:
         except Conflict:
             return "it changes at the moment"
         except Forbidden as error:
-            return f"it cannot be deleted: {error}"
+            return f"{REFUSED}: {error.stable_message}"
         _log.warning("%s %s/%s is deleted: %s", record.reason, owner.namespace, owner, record.summary)
         return "deleting"
 

@@ -30,7 +30,7 @@ from kaiwo_gpu_preemption.taking import Taking
 from kaiwo_gpu_preemption.tracked import Tracked
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import AsyncIterator, Mapping
 
     from kaiwo.plugin.kit.kinds import Object
 
@@ -138,19 +138,29 @@ def queued(name: str, minutes: float = 5) -> Tracked:
     return one
 
 
-def decide(queue: Queue, room: Room, *found: Tracked, passes: int = 1) -> dict[str, tuple[str, str]]:
-    """Look for decisions; what is said of each workload."""
+def decide(
+    queue: Queue, room: Room, *found: Tracked, passes: int = 1, unknown: str = ""
+) -> dict[str, tuple[str, str]]:
+    """Look for decisions; what is said of each workload. Reading ``rights`` or ``pods`` may fail."""
 
     async def allowed(*_: Any) -> Object:
+        if unknown == "rights":
+            raise EngineError
         return {"status": {"allowed": True}}
+
+    async def pods(*_: Any) -> AsyncIterator[Object]:
+        if unknown == "pods":
+            raise EngineError
+        yield {}
 
     cache = Cache()
     store = cache.register(NODE)
     store.replace([store.decode(encoded(node("n0", gpus={KEY: 2})))], "1")
     manager: Any = SimpleNamespace(
-        cache=cache, client=SimpleNamespace(create=allowed), event_recorder=SimpleNamespace()
+        cache=cache, client=SimpleNamespace(create=allowed, list=pods), event_recorder=SimpleNamespace()
     )
     host: Any = SimpleNamespace(manager=manager, vendors=tuple(kaiwo_gpu_vendors()), namespaces=())
+    host.namespaces = ("team",) if unknown == "pods" else ()
     endings: Any = room
     dependencies = Dependencies(
         manager, endings, SimpleNamespace(), lambda _: TrackingPolicy(),  # type: ignore[arg-type]  # not asked
@@ -234,6 +244,49 @@ def test_without_idle_gpus_the_cause_is_said() -> None:
     )
     said = decide(Queue(("mine",)), Room(), queued("mine"), tracked("other", "PendingGpu", waiting))
     assert said == {"mine": ("False", "NoCandidates"), "other": ("False", "NoCandidates")}
+
+
+def without_figure(name: str, *conditions: Object) -> Tracked:
+    """A workload with idle GPUs of which the last scrape said nothing, with recorded conditions."""
+    one = idle(name)
+    one.assessment = Assessment("Idle", NOW - timedelta(hours=1), ())
+    one.timing = Timing(wait=0.0)
+    return recorded(one, *conditions)
+
+
+def recorded(one: Tracked, *conditions: Object) -> Tracked:
+    """The workload with conditions in its GpuWorkload."""
+    one.entry = SimpleNamespace(readable_part=lambda *_: {"conditions": [*conditions]})  # type: ignore[assignment]
+    return one
+
+
+@pytest.mark.parametrize(
+    ("type_", "reason"), [("PreemptionDecided", "ReportOnly"), ("DeletionPermitted", "Forbidden")]
+)
+def test_a_scrape_without_a_figure_changes_no_word_about_an_idle_workload(type_: str, reason: str) -> None:
+    """Else each scrape that fails would cost two writes."""
+    said = {"type": type_, "status": "False", "reason": reason, "message": "m"}
+    assert decide(Queue(), Room(), without_figure("idle", said)) == {"idle": ("False", reason)}
+
+
+def test_a_scrape_without_a_figure_changes_no_word_about_who_waits() -> None:
+    """Whether anybody could make room is not known then."""
+    said = {"type": "PreemptionDecided", "status": "False", "reason": "OthersFirst", "message": "m"}
+    waiting = [recorded(queued("mine"), said), queued("new")]
+    found = decide(Queue(("mine", "new")), Room(), without_figure("idle"), *waiting)
+    assert found == {"mine": ("False", "OthersFirst")}
+
+
+@pytest.mark.parametrize("unknown", ["rights", "pods"])
+def test_nobody_ends_while_rights_or_free_gpus_cannot_be_read(unknown: str) -> None:
+    """What was said stays; the pass goes on with everything else."""
+    room, said = (
+        Room(),
+        {"type": "PreemptionDecided", "status": "False", "reason": "WouldNotHelp", "message": ""},
+    )
+    found = decide(Queue(("mine",)), room, idle(), recorded(queued("mine"), said), unknown=unknown)
+    assert room.said == []
+    assert found["mine"][1] == ("WouldNotHelp" if unknown == "pods" else "NoCandidates")
 
 
 def test_a_pass_considers_those_that_have_waited_the_longest() -> None:

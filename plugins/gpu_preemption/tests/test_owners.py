@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kaiwo.plugin.kit.api_errors import ConnectionBroken, Forbidden, NotFound
+from kaiwo.plugin.kit.api_errors import ConnectionBroken, EngineError, Forbidden, NotFound
 from kaiwo.plugin.kit.cache import Cache
 from kaiwo.plugin.kit.kinds import POD
 from kaiwo_gpu_preemption.kinds import (
@@ -91,6 +91,13 @@ class Cluster:
     def root(self, pod: CachedObject) -> Root:
         """The root owner of a pod."""
         return asyncio.run(self.reader.root(pod))
+
+
+def known(cluster: Cluster, text: str) -> str | None:
+    """The name of an owner as the reader knows it, None where it is gone."""
+    kind, _, name = text.partition("/")
+    found = asyncio.run(cluster.reader.known(KINDS[kind], "team", name, f"uid-{text}"))
+    return found.name if found is not None else None
 
 
 KINDS = {kind.kind: kind for kind in (*FOREIGN_ROOTS, *KAIWO_ROOTS, REPLICA_SET, APP_WRAPPER)}
@@ -276,3 +283,14 @@ def test_owners_that_nobody_asks_for_are_forgotten() -> None:
 def test_ray_kinds_are_roots() -> None:
     """Those that a user makes himself, without Kaiwo."""
     assert {RAY_CLUSTER, RAY_JOB, RAY_SERVICE} <= set(FOREIGN_ROOTS)
+
+
+def test_an_owner_that_may_not_be_read_is_not_taken_for_gone() -> None:
+    """The record of a workload that exists would say that it was deleted, and expire."""
+    cluster = Cluster()
+    cluster.chain("Pod/w-0", "Job/train")
+    assert (known(cluster, "Job/train"), known(cluster, "Job/other")) == ("train", None)
+    cluster.refused, cluster.seconds = ("Job",), 1000.0
+    for _ in range(2):  # the answer is kept
+        with pytest.raises(EngineError, match="no right to get jobs"):
+            known(cluster, "Job/train")

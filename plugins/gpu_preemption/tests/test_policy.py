@@ -14,6 +14,7 @@ from kaiwo_gpu_preemption.policy import (
     VALUES,
     Defaults,
     TrackingPolicy,
+    duration_text,
     own_annotations,
     tracking_policy,
 )
@@ -120,3 +121,30 @@ def test_process_settings_come_from_the_environment(
     """Without any of them nothing is tracked; one that cannot be used leaves the default."""
     environment = {f"GPU_PREEMPTION_{name}": value for name, value in variables.items()}
     assert ProcessSettings.read({"PATH": "/bin", **environment}) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "written"), [("500ms", "1s"), ("90s", "90s"), ("2h0m0.5s", "7201s"), ("0", "0s")]
+)
+def test_a_part_of_a_second_is_not_for_ever(text: str, written: str) -> None:
+    """A GpuWorkload with a ttl of 0s is kept for ever."""
+    policy = tracking_policy({"ttl": text}, {}, Defaults())
+    assert policy is not None
+    assert duration_text(policy.ttl) == written
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "variable"),
+    [
+        ("threshold", "defaultThreshold", "GPU_PREEMPTION_DEFAULT_THRESHOLD"),
+        ("grace-period", "defaultGracePeriod", "GPU_PREEMPTION_DEFAULT_GRACE_PERIOD"),
+        ("ttl", "defaultTTL", "GPU_PREEMPTION_DEFAULT_TTL"),
+    ],
+)
+def test_a_default_that_cannot_be_read_is_named_as_it_is_set(name: str, field: str, variable: str) -> None:
+    """In KaiwoConfig and in the environment there are no annotations."""
+    policy = tracking_policy({"enabled": "true"}, {}, Defaults({name: "x"}, {name: "y"}))
+    assert policy is not None
+    config, environment = policy.problems
+    assert config.startswith(f"gpuPreemption.{field} of KaiwoConfig is 'x', expected a ")
+    assert environment.startswith(f"{variable} of the operator is 'y', expected a ")

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 from kaiwo.plugin.kit.json_access import lenient_map, lenient_maps
 from kaiwo.plugin.kit.names import GPU_MODEL
 from kaiwo.plugin.kit.nodes import NODEPOOL, WORKER
-from kaiwo.plugin.kit.values import quantity
 from kaiwo_kueue.capacity_check import quota_beyond_nodes, quota_without_nodes
-from kaiwo_kueue.conversion import QUOTAS, ordered, to_v1beta2
+from kaiwo_kueue.conversion import ordered, to_v1beta2
 from kaiwo_kueue.defaults import flavors
 from kaiwo_kueue.kinds import (
     CLUSTER_QUEUE,
@@ -23,6 +22,7 @@ from kaiwo_kueue.kinds import (
 from kaiwo_kueue.models import ResourceFlavorEntry
 from kaiwo_kueue.objects import DesiredObject, SyncProblem, flavors_of
 from kaiwo_kueue.pools import flavor_name
+from kaiwo_kueue.quota_values import EXAMPLES, invalid_quotas
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -261,9 +261,13 @@ def _is_valid(queue: DesiredObject, known: Collection[str], limit: int, problems
             "Kueue keeps the queue inactive until they do. Add them to resourceFlavors or correct the names"
         )
         problems.append(SyncProblem(CLUSTER_QUEUE, queue.name, "UnknownFlavor", text))
-    wrong = _invalid_quantities(queue.spec)
+    wrong = [
+        f"spec.resourceGroups[{item.positions[0]}].flavors[{item.flavor}].resources[{item.resource}]."
+        f"{item.field}: {item.value!r} is not a quantity"
+        for item in invalid_quotas(queue.spec)
+    ]
     if wrong:
-        text = f'ClusterQueue {queue.name}: {"; ".join(wrong)}; write quantities as 4, "500m" or "16Gi"'
+        text = f"ClusterQueue {queue.name}: {'; '.join(wrong)}; {EXAMPLES}"
         problems.append(SyncProblem(CLUSTER_QUEUE, queue.name, "InvalidQuantity", text))
         return False
     for group in lenient_maps(queue.spec.get("resourceGroups")):
@@ -276,19 +280,6 @@ def _is_valid(queue: DesiredObject, known: Collection[str], limit: int, problems
             problems.append(SyncProblem(CLUSTER_QUEUE, queue.name, "TooManyFlavors", text))
             return False
     return True
-
-
-def _invalid_quantities(spec: Object) -> list[str]:
-    """Fields whose value is not a quantity; Kueue's error message does not name the field."""
-    return [
-        f"spec.resourceGroups[{at}].flavors[{flavor.get('name')}].resources[{resource.get('name')}].{field}: "
-        f"{resource[field]!r} is not a quantity"
-        for at, group in enumerate(lenient_maps(spec.get("resourceGroups")))
-        for flavor in lenient_maps(group.get("flavors"))
-        for resource in lenient_maps(flavor.get("resources"))
-        for field in QUOTAS
-        if resource.get(field) is not None and quantity(resource[field]) is None
-    ]
 
 
 def _shortened(kind: str, names: Sequence[str]) -> str:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from kaiwo.plugin.facts import Blocked
+    from kaiwo.plugin.kit.errors import Problem
     from kaiwo.plugin.kit.kinds import Object, Resource
     from kaiwo.plugin.kit.workload import Workload
     from kaiwo.plugin.queue_relief import QueueRelief, QuotaWait, ReliefFacts
@@ -168,6 +169,13 @@ def plan_setup(facts: SetupFacts) -> SetupPlan:
     return plan(facts)
 
 
+def check_config(spec: Object) -> Sequence[Problem]:
+    """What cannot be used of the spec of a KaiwoQueueConfig."""
+    from kaiwo_kueue.quota_values import quantity_problems
+
+    return quantity_problems(spec)
+
+
 @hookimpl
 def kaiwo_queue_systems() -> list[QueueSystem]:
     """The queue system."""
@@ -238,6 +246,7 @@ def kaiwo_controllers() -> list[ExtraController]:
         description="KaiwoQueueConfig describes Kueue's queues, flavors and priority classes; only the one "
         "named kaiwo counts.",
         singleton=SINGLETON,
+        check=check_config,
     )
     return [
         ExtraController(

@@ -39,6 +39,7 @@ OWN = (
 )
 
 _SHOWN = 5
+_MOST_NAMED = 20  # pools or nodes that a message names
 
 
 def status(
@@ -118,16 +119,13 @@ def pool_conditions(
     conditions = []
     if pools.merged or pools.left_out:
         text = "more node pools than Kueue takes flavors; merged: "
-        text += ", ".join(f"{old} into {new}" for old, new in sorted(pools.merged.items())) or "none"
+        text += _some([f"{old} into {new}" for old, new in sorted(pools.merged.items())]) or "none"
         if pools.left_out:
-            text += (
-                f"; left out: {', '.join(pools.left_out)}. List these in another ClusterQueue of the cohort"
-            )
+            text += f"; left out: {_some(pools.left_out)}. List these in another ClusterQueue of the cohort"
         conditions.append(Condition(POOLS, "False", "PoolsMerged", text, generation))
     if pools.pending:
-        text = "pods still select the pool that a node leaves: " + ", ".join(
-            f"{node} ({pool})" for node, pool in sorted(pools.pending.items())
-        )
+        leaving = [f"{node} ({pool})" for node, pool in sorted(pools.pending.items())]
+        text = f"pods still select the pool that a node leaves: {_some(leaving)}"
         conditions.append(Condition(CHANGES, "False", "PoolChangePending", text, generation))
     if topology is not None and topology.lacking:
         conditions.append(
@@ -151,6 +149,12 @@ def _overall(problems: Sequence[SyncProblem], missing: Collection[Resource]) -> 
     if pending:
         return "PENDING", (pending[0].reason, _text(pending))
     return "READY", ("Synced", "Kueue's objects are as described")
+
+
+def _some(texts: Sequence[str]) -> str:
+    """The first texts, and how many there are beside them."""
+    more = len(texts) - _MOST_NAMED
+    return ", ".join(texts[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _most_severe(problems: Sequence[SyncProblem]) -> SyncProblem:

@@ -135,8 +135,13 @@ class SyncExecutor:
                 answer = await self._manager.client.merge_patch(
                     entry.resource, None, entry.name, patch, uid=entry.uid, field_manager=FIELD_MANAGER
                 )
+            except (Conflict, NotFound) as error:
+                _log.info("namespace %s changed meanwhile: %s", entry.name, error)
+                self.failed = True
+                continue
             except (ApiError, ConnectionBroken) as error:
-                text = f"namespace {entry.name} cannot be labelled {labels}: {error}"
+                wanted = ", ".join(f"{key}={value}" for key, value in labels.items())
+                text = f"namespace {entry.name} cannot be labelled {wanted}: {error.stable_message}"
                 problems.append(SyncProblem(LOCAL_QUEUE, entry.name, "NamespaceNotLabelled", text))
                 self.failed = True
                 continue

@@ -5,6 +5,9 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
+from kaiwo.plugin.kit.api_errors import Conflict, Forbidden, NotFound
 from kaiwo_kueue.kinds import CLUSTER_QUEUE
 from kaiwo_kueue.objects import ConfigOwner, DesiredObject
 from kaiwo_kueue.sync_actions import ApplyObject
@@ -21,8 +24,9 @@ QUEUE = DesiredObject(CLUSTER_QUEUE, "kaiwo", {"cohort": "ours"})
 class Server:
     """Takes every write and counts them."""
 
-    def __init__(self) -> None:
+    def __init__(self, refusal: Exception | None = None) -> None:
         self.writes: list[str] = []
+        self.refusal = refusal
 
     def in_use(self, kind: Any) -> Any:
         """The kind as it is served."""
@@ -35,7 +39,9 @@ class Server:
         return {**body, "metadata": metadata}
 
     async def merge_patch(self, _: Any, __: Any, name: str, *___: Any, **____: Any) -> Any:
-        """Patch a namespace."""
+        """Patch a namespace, unless that is refused."""
+        if self.refusal is not None:
+            raise self.refusal
         self.writes.append(f"Namespace {name}")
         return {"metadata": {"name": name}}
 
@@ -78,3 +84,22 @@ async def test_a_namespace_whose_label_somebody_removes_is_labelled_ever_more_ra
     assert server.writes == ["Namespace team"] * 10
     assert [problem.reason for problem in found] == ["ChangedBack"]
     assert found[0].message == "namespace team: somebody removes kueue-managed after each write"
+
+
+@pytest.mark.parametrize(
+    ("refusal", "problem"),
+    [
+        (NotFound(404, "NotFound", 'namespaces "team" not found'), None),
+        (Conflict(409, "Conflict", "the UID in the precondition does not match"), None),
+        (Forbidden(403, "Forbidden", "no"), "namespace team cannot be labelled kueue-managed=true: no"),
+    ],
+)
+async def test_a_namespace_that_is_deleted_meanwhile_is_no_failure(
+    refusal: Exception, problem: str | None
+) -> None:
+    """Its event comes next; any other refusal is reported, and the label written again."""
+    syncing = executor(Server(refusal))
+    namespace: Any = SimpleNamespace(name="team", uid="u", resource=None)
+    found = await syncing.label([namespace], {"kueue-managed": "true"})
+    assert [item.message for item in found] == ([problem] if problem else [])
+    assert syncing.failed

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from kaiwo_kueue.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR, SYNCED, TOPOLOGY
 from kaiwo_kueue.objects import SyncProblem
-from kaiwo_kueue.status import CONDITIONS, OWN, QUOTA, not_the_singleton, status
+from kaiwo_kueue.status import CONDITIONS, OWN, QUOTA, not_the_singleton, pool_conditions, status
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 WRONG = SyncProblem(CLUSTER_QUEUE, "q", "Invalid", "ClusterQueue q: cpu: expected a quantity")
@@ -83,3 +84,16 @@ def test_conditions_of_the_past_go_and_those_of_others_stay() -> None:
         "Ready": "NotTheSingleton",
         "Theirs": "Old",
     }
+
+
+@pytest.mark.parametrize(("number", "end"), [(2, "n0001 (old)"), (5000, "n0019 (old) and 4980 more")])
+def test_the_conditions_of_pools_stay_readable(number: int, end: str) -> None:
+    """They name some of the pools and nodes, and what to do comes after them."""
+    names = [f"n{at:04}" for at in range(number)]
+    pools: Any = SimpleNamespace(
+        merged=dict.fromkeys(names, "new"), left_out=names, pending=dict.fromkeys(names, "old")
+    )
+    merged, pending = pool_conditions(pools, {}, None, 1)
+    assert pending.message.endswith(f", {end}")
+    assert merged.message.endswith(". List these in another ClusterQueue of the cohort")
+    assert len(merged.message) < 1000

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
@@ -258,6 +259,20 @@ def test_gpus_in_an_init_container_are_tolerated_too() -> None:
     given = embedded(initContainers=[{"name": "i", "resources": {"limits": {"nvidia.com/mig-1g.10gb": "1"}}}])
     resolved = Resolved(allocation=Allocation(), gpu_taint_key="k", vendor_keys=("nvidia.com/mig-*",))
     assert template(given, resolved=resolved)["spec"]["tolerations"][0]["key"] == "k"
+
+
+@pytest.mark.parametrize("group", ["containers", "initContainers"])
+@pytest.mark.parametrize("amount", [0, "0"])
+def test_zero_gpus_are_not_tolerated(group: str, amount: Any) -> None:
+    """A pod that says it wants no GPU keeps away from tainted nodes; existing children stay as they are."""
+    resolved = Resolved(allocation=Allocation(), gpu_taint_key="k", vendor_keys=("nvidia.com/gpu",))
+    given = embedded()
+    given["spec"].setdefault(group, [{"name": "i"}])[0]["resources"] = {"limits": {"nvidia.com/gpu": amount}}
+    assert "tolerations" not in template(copy.deepcopy(given), resolved=resolved)["spec"]
+    warnings = warned(copy.deepcopy(given), gpuModels=["mi300x"])
+    assert warnings == ["spec.gpuModels is ignored: the workload requests no GPUs"]
+    earlier = dataclasses.replace(resolved, template_version=3)
+    assert template(given, resolved=earlier)["spec"]["tolerations"][0]["key"] == "k"
 
 
 def test_topology_and_queue_annotate_the_pods() -> None:
