@@ -5,9 +5,11 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from kaiwo.api.status_words import TERMINAL
 from kaiwo.cli import kit
 from kaiwo.cli.failures import FAILED, INTERRUPTED, Failure
 from kaiwo.cli.output.status_changes import report_change
+from kaiwo.client import workload_fields
 from kaiwo.client.lookup import label
 
 if TYPE_CHECKING:
@@ -47,19 +49,32 @@ def follow(cluster: Cluster, workload: Object, *, rm: bool) -> int:
         containers=False,
     )
     output = ByteWriter("stdout")
+    word = workload_fields.word(workload)
+
+    def changed(obj: Object) -> None:
+        nonlocal word
+        word = workload_fields.word(obj)
+        report_change(obj)
 
     async def write(lines: list[LogLine]) -> None:
         await output.write(text.render(lines))
 
     try:
         ended, code = cluster.run(
-            lambda api: run_outcome.follow(
-                api, workload, on_change=report_change, on_lines=write, notify=kit.say
-            )
+            lambda api: run_outcome.follow(api, workload, on_change=changed, on_lines=write, notify=kit.say)
         )
     except (KeyboardInterrupt, BrokenPipeError):
-        kit.say(f"\ndetached; {name} goes on")
-        kit.say(f"hint: kaiwo logs -f {name} -n {namespace}; end it with kaiwo delete {name} -n {namespace}")
+        # Logs may still come in after the end of the workload.
+        if word in TERMINAL:
+            kit.say(f"\ninterrupted; {name} has ended ({word})")
+            kit.say(
+                f"hint: kaiwo logs {name} -n {namespace}; delete it with kaiwo delete {name} -n {namespace}"
+            )
+        else:
+            kit.say(f"\ndetached; {name} goes on")
+            kit.say(
+                f"hint: kaiwo logs -f {name} -n {namespace}; end it with kaiwo delete {name} -n {namespace}"
+            )
         return INTERRUPTED
     except WorkloadFailed as error:
         raise Failure(error.message, f"kaiwo why {name} -n {namespace}", code=FAILED) from error

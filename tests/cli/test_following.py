@@ -1,4 +1,4 @@
-"""A shell in a run's pod: what happens around it."""
+"""What happens around a run that is followed, and around a shell in its pod."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import click
 import pytest
 
 from kaiwo.cli import following, remote_terminal
+from kaiwo.cli.failures import INTERRUPTED
 from kaiwo.cli.options import GlobalOptions
-from kaiwo.client import deletion, waiting
+from kaiwo.client import deletion, run_outcome, waiting
 from kaiwo.client import exec as client_exec
 from kaiwo.client.errors import WorkloadFailed
 
@@ -84,3 +85,37 @@ def test_the_workload_is_deleted_whatever_fails(
     with pytest.raises(type(error)):
         steps.open()
     assert steps.names[-1] == "delete"
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("", "detached; job/shell-x goes on"),
+        ("RUNNING", "detached; job/shell-x goes on"),
+        ("COMPLETE", "interrupted; job/shell-x has ended (COMPLETE)"),
+        ("FAILED", "interrupted; job/shell-x has ended (FAILED)"),
+    ],
+)
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), BrokenPipeError()])
+def test_an_interrupt_says_whether_the_workload_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    word: str,
+    said: str,
+    error: BaseException,
+) -> None:
+    """While the last lines of its log come in, a workload may have ended; then nothing is left to end."""
+
+    async def follow(_: object, workload: Any, *, on_change: Callable[[Any], None], **__: object) -> Any:
+        if word:
+            on_change({**workload, "status": {"status": word}})
+        raise error
+
+    monkeypatch.setattr(run_outcome, "follow", follow)
+    steps = Steps(monkeypatch)
+    with click.Context(click.Command("run"), obj=GlobalOptions()):
+        assert following.follow(cast("Any", steps), WORKLOAD, rm=False) == INTERRUPTED
+    printed = capsys.readouterr().err
+    assert said in printed
+    assert ("end it with" in printed) == (word in ("", "RUNNING"))
+    assert ("logs -f" in printed) == (word in ("", "RUNNING"))
