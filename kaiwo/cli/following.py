@@ -13,7 +13,7 @@ from kaiwo.client import workload_fields
 from kaiwo.client.lookup import label
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from kaiwo.cli.kit import Cluster
     from kaiwo.client.logs import LogLine
@@ -23,13 +23,14 @@ if TYPE_CHECKING:
 _RUNS = ("RUNNING", "READY")
 
 
-def follow(cluster: Cluster, workload: Object, *, rm: bool) -> int:
+def follow(cluster: Cluster, workload: Object, *, rm: bool, begin: Callable[[], None]) -> int:
     """Report status and logs until the workload has ended; the exit code of its command.
 
     Args:
         cluster: where it is.
         workload: as the API server returned it.
         rm: delete it when it has ended.
+        begin: called first; Ctrl-C detaches then, too.
 
     Raises:
         Failure: it was deleted, or stays in ERROR.
@@ -60,6 +61,7 @@ def follow(cluster: Cluster, workload: Object, *, rm: bool) -> int:
         await output.write(text.render(lines))
 
     try:
+        begin()
         ended, code = cluster.run(
             lambda api: run_outcome.follow(api, workload, on_change=changed, on_lines=write, notify=kit.say)
         )
@@ -88,13 +90,16 @@ def follow(cluster: Cluster, workload: Object, *, rm: bool) -> int:
     return code
 
 
-def open_shell(cluster: Cluster, workload: Object, command: Sequence[str]) -> int:
+def open_shell(
+    cluster: Cluster, workload: Object, command: Sequence[str], *, begin: Callable[[], None]
+) -> int:
     """Wait for the pod, run a command in it with this terminal, and delete the workload at the end.
 
     Args:
         cluster: where it is.
         workload: as the API server returned it; its pod waits.
         command: the shell.
+        begin: called first.
     """
     from kaiwo.cli.remote_terminal import attach
     from kaiwo.client import deletion, waiting
@@ -112,6 +117,7 @@ def open_shell(cluster: Cluster, workload: Object, command: Sequence[str]) -> in
             await session.close()
 
     try:
+        begin()
         return cluster.run(work)
     finally:
         cluster.run(lambda api: deletion.delete(api, workload))

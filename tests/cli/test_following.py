@@ -52,10 +52,14 @@ class Steps:
 
         return call
 
+    def _begin(self) -> None:
+        if "begin" in self._failures:
+            raise self._failures["begin"]
+
     def open(self) -> int:
         """Open the shell."""
         with click.Context(click.Command("run"), obj=GlobalOptions(verbosity=-1)):
-            return following.open_shell(cast("Any", self), WORKLOAD, ["bash"])
+            return following.open_shell(cast("Any", self), WORKLOAD, ["bash"], begin=self._begin)
 
     def run(self, use: Callable[[Any], Any]) -> Any:
         """As `Cluster.run`."""
@@ -75,7 +79,7 @@ def test_the_workload_is_deleted_when_the_shell_ends(monkeypatch: pytest.MonkeyP
     assert steps.session.closed
 
 
-@pytest.mark.parametrize("step", ["wait", "pods", "start", "attach"])
+@pytest.mark.parametrize("step", ["begin", "wait", "pods", "start", "attach"])
 @pytest.mark.parametrize("error", [WorkloadFailed("it failed"), KeyboardInterrupt()])
 def test_the_workload_is_deleted_whatever_fails(
     monkeypatch: pytest.MonkeyPatch, step: str, error: BaseException
@@ -114,8 +118,22 @@ def test_an_interrupt_says_whether_the_workload_goes_on(
     monkeypatch.setattr(run_outcome, "follow", follow)
     steps = Steps(monkeypatch)
     with click.Context(click.Command("run"), obj=GlobalOptions()):
-        assert following.follow(cast("Any", steps), WORKLOAD, rm=False) == INTERRUPTED
+        assert following.follow(cast("Any", steps), WORKLOAD, rm=False, begin=lambda: None) == INTERRUPTED
     printed = capsys.readouterr().err
     assert said in printed
     assert ("end it with" in printed) == (word in ("", "RUNNING"))
     assert ("logs -f" in printed) == (word in ("", "RUNNING"))
+
+
+def test_an_interrupt_before_anything_is_followed_detaches(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It exists already, so the way back to it is said."""
+
+    def begin() -> None:
+        raise KeyboardInterrupt
+
+    with click.Context(click.Command("run"), obj=GlobalOptions()):
+        found = following.follow(cast("Any", Steps(monkeypatch)), WORKLOAD, rm=False, begin=begin)
+    assert found == INTERRUPTED
+    assert "detached; job/shell-x goes on" in capsys.readouterr().err
