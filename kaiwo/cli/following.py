@@ -5,13 +5,15 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from kaiwo.api.status_words import TERMINAL
 from kaiwo.cli import kit
 from kaiwo.cli.failures import FAILED, INTERRUPTED, Failure
 from kaiwo.cli.output.status_changes import report_change
+from kaiwo.client import workload_fields
 from kaiwo.client.lookup import label
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from kaiwo.cli.kit import Cluster
     from kaiwo.client.logs import LogLine
@@ -21,13 +23,14 @@ if TYPE_CHECKING:
 _RUNS = ("RUNNING", "READY")
 
 
-def follow(cluster: Cluster, workload: Object, *, rm: bool) -> int:
+def follow(cluster: Cluster, workload: Object, *, rm: bool, begin: Callable[[], None]) -> int:
     """Report status and logs until the workload has ended; the exit code of its command.
 
     Args:
         cluster: where it is.
         workload: as the API server returned it.
         rm: delete it when it has ended.
+        begin: called first; Ctrl-C detaches then, too.
 
     Raises:
         Failure: it was deleted, or stays in ERROR.
@@ -47,19 +50,33 @@ def follow(cluster: Cluster, workload: Object, *, rm: bool) -> int:
         containers=False,
     )
     output = ByteWriter("stdout")
+    word = workload_fields.word(workload)
+
+    def changed(obj: Object) -> None:
+        nonlocal word
+        word = workload_fields.word(obj)
+        report_change(obj)
 
     async def write(lines: list[LogLine]) -> None:
         await output.write(text.render(lines))
 
     try:
+        begin()
         ended, code = cluster.run(
-            lambda api: run_outcome.follow(
-                api, workload, on_change=report_change, on_lines=write, notify=kit.say
-            )
+            lambda api: run_outcome.follow(api, workload, on_change=changed, on_lines=write, notify=kit.say)
         )
     except (KeyboardInterrupt, BrokenPipeError):
-        kit.say(f"\ndetached; {name} goes on")
-        kit.say(f"hint: kaiwo logs -f {name} -n {namespace}; end it with kaiwo delete {name} -n {namespace}")
+        # Logs may still come in after the end of the workload.
+        if word in TERMINAL:
+            kit.say(f"\ninterrupted; {name} has ended ({word})")
+            kit.say(
+                f"hint: kaiwo logs {name} -n {namespace}; delete it with kaiwo delete {name} -n {namespace}"
+            )
+        else:
+            kit.say(f"\ndetached; {name} goes on")
+            kit.say(
+                f"hint: kaiwo logs -f {name} -n {namespace}; end it with kaiwo delete {name} -n {namespace}"
+            )
         return INTERRUPTED
     except WorkloadFailed as error:
         raise Failure(error.message, f"kaiwo why {name} -n {namespace}", code=FAILED) from error
@@ -73,13 +90,16 @@ def follow(cluster: Cluster, workload: Object, *, rm: bool) -> int:
     return code
 
 
-def open_shell(cluster: Cluster, workload: Object, command: Sequence[str]) -> int:
+def open_shell(
+    cluster: Cluster, workload: Object, command: Sequence[str], *, begin: Callable[[], None]
+) -> int:
     """Wait for the pod, run a command in it with this terminal, and delete the workload at the end.
 
     Args:
         cluster: where it is.
         workload: as the API server returned it; its pod waits.
         command: the shell.
+        begin: called first.
     """
     from kaiwo.cli.remote_terminal import attach
     from kaiwo.client import deletion, waiting
@@ -97,6 +117,7 @@ def open_shell(cluster: Cluster, workload: Object, command: Sequence[str]) -> in
             await session.close()
 
     try:
+        begin()
         return cluster.run(work)
     finally:
         cluster.run(lambda api: deletion.delete(api, workload))

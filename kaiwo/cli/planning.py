@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kaiwo.cli.cluster_context import ClusterContext
     from kaiwo.cli.input_files.workload_file import WorkloadFile
     from kaiwo.cli.kit import Cluster
+    from kaiwo.cli.quota_check import QuotaCheck
     from kaiwo.engine.resource import Object
     from kaiwo.plugin.registry import Plugins
     from kaiwo.workload.model import Plan, Registry
@@ -41,6 +42,7 @@ class PlannedWorkload:
         reported: the status that the operator wrote last, empty for a new workload.
         missing: what its pods and volumes name and does not exist, a sentence each.
         trial_warnings: what the API server leaves out of objects, and why it may refuse pods for now.
+        never: why its queue can never start it; empty where it can or that is not known.
     """
 
     manifest: WorkloadFile
@@ -52,6 +54,7 @@ class PlannedWorkload:
     reported: Object
     missing: tuple[str, ...] = ()
     trial_warnings: tuple[str, ...] = ()
+    never: str = ""
 
     @property
     def runs(self) -> bool:
@@ -91,7 +94,8 @@ class PlannedWorkload:
         """Those that were not printed, with line and column, when the manifest was validated."""
         printed = tuple(self.manifest.warned)
         found = [warning for warning in self.plan.warnings if not warning.startswith(printed)]
-        return [*found, *self.missing, *self.trial_warnings]
+        never = (self.never,) if self.never else ()
+        return [*found, *self.missing, *self.trial_warnings, *never]
 
     @property
     def status(self) -> Object:
@@ -131,6 +135,7 @@ def plan_workloads(
         nodes: a file of nodes or ``none``, in place of the cluster's.
     """
     from kaiwo.cli import cluster_context
+    from kaiwo.cli.quota_check import QuotaCheck
     from kaiwo.engine.errors import ConnectionBroken, CredentialsError, Forbidden
 
     def around(base: ClusterContext) -> ClusterContext:
@@ -140,6 +145,7 @@ def plan_workloads(
         try:
             with kit.cluster(timeout=10.0) as cluster:
                 found = around(cluster_context.read_context(cluster, plugins))
+                quota = QuotaCheck(cluster, plugins)
                 with _registry(plugins) as registry:
                     return [
                         _plan(
@@ -149,6 +155,7 @@ def plan_workloads(
                             registry,
                             found,
                             cluster=cluster,
+                            quota=quota,
                         )
                         for manifest in manifests
                     ]
@@ -191,19 +198,52 @@ def plan_submitted(
             what all share is read from it.
     """
     from kaiwo.cli import cluster_context
+    from kaiwo.cli.quota_check import QuotaCheck
 
     if cluster is None:
         found = cluster_context.assumed_context(plugins)
     else:
         found = cluster_context.read_context(cluster, plugins, level=1)
     asked = cluster if len(submissions) <= _MANY else None
+    quota = QuotaCheck(cluster, plugins) if cluster is not None else None
     with _registry(plugins) as registry:
         return [
             _plan(
-                one.manifest, one.stored, plugins, registry, found, cluster=asked, trial=False, anew=one.anew
+                one.manifest,
+                one.stored,
+                plugins,
+                registry,
+                found,
+                cluster=asked,
+                quota=quota,
+                trial=False,
+                anew=one.anew,
             )
             for one in submissions
         ]
+
+
+def never_starts(obj: Object, plugins: Plugins, cluster: Cluster) -> str:
+    """Why the queue of a new workload can never start it; empty where it can or that is not known.
+
+    Args:
+        obj: the workload.
+        plugins: what is loaded.
+        cluster: where it would be created.
+
+    Raises:
+        InvalidWorkload: it is none.
+        EngineError: the cluster does not answer.
+    """
+    from kaiwo.cli import cluster_context
+    from kaiwo.cli.input_files.workload_file import WorkloadFile
+    from kaiwo.cli.quota_check import QuotaCheck
+    from kaiwo.engine.yaml_reader import Document
+
+    found = cluster_context.read_context(cluster, plugins, level=1)
+    manifest = WorkloadFile("", Document(obj), obj)
+    with _registry(plugins) as registry:
+        return _plan(manifest, obj, plugins, registry, found, quota=QuotaCheck(cluster, plugins)).never
 
 
 def _warn_of_privileges(manifests: Sequence[WorkloadFile], plugins: Plugins) -> None:
@@ -223,6 +263,7 @@ def _plan(
     found: ClusterContext,
     *,
     cluster: Cluster | None = None,
+    quota: QuotaCheck | None = None,
     trial: bool = True,
     anew: bool = False,
 ) -> PlannedWorkload:
@@ -235,6 +276,7 @@ def _plan(
         registry: their declarations.
         found: what all workloads share.
         cluster: where what exists of the workload is read; None for nothing.
+        quota: compares it with the quota of its queue; None for no comparison.
         trial: whether the API server is asked to check the objects.
         anew: leave out what exists of the workload.
     """
@@ -290,6 +332,7 @@ def _plan(
         reported if isinstance(reported, dict) else {},
         missing,
         answer.warnings,
+        quota.warning(outcome, workload.namespace) if quota is not None else "",
     )
 
 

@@ -85,6 +85,7 @@ class LogFollower:
         options: LogOptions,
         put: Callable[[str, str, list[bytes]], Awaitable[None]],
         notify: Callable[[str], None],
+        causes: set[str],
     ) -> None:
         """Prepare.
 
@@ -95,7 +96,8 @@ class LogFollower:
             container: its name.
             options: where to begin.
             put: takes pod, container and lines; waits while the reader is slow.
-            notify: called when lines may be missing.
+            notify: called when lines may be missing, or the container waits for something.
+            causes: why containers wait, as far as it was said; all followers of a workload add to it.
         """
         self._api = api
         self._watch = watch
@@ -111,6 +113,7 @@ class LogFollower:
         self._half = b""
         self._instance = ""
         self._came = self._is_putting = False
+        self._causes = causes
 
     async def run(self) -> None:
         """Put all lines.
@@ -124,6 +127,7 @@ class LogFollower:
             if not state.instance:
                 if self._is_final(state):
                     return
+                self._say_why_stuck()
                 await self._watch.changed(seen)
                 continue
             if self._instance and state.instance != self._instance:
@@ -141,6 +145,13 @@ class LogFollower:
     def _state(self) -> ContainerState:
         self._pod = self._watch.pods.get(self._pod["metadata"]["uid"], self._pod)
         return pod_facts.container_state(self._pod, self._container)
+
+    def _say_why_stuck(self) -> None:
+        """Say once why nothing comes: it would look as if the program wrote nothing."""
+        why = pod_facts.why_stuck(self._pod, self._container)
+        if why and why not in self._causes:
+            self._causes.add(why)
+            self._notify(f"waiting for container {self._container} of pod {self._name}: {why}")
 
     def _is_gone(self) -> bool:
         return self._pod["metadata"]["uid"] not in self._watch.pods
@@ -171,6 +182,7 @@ class LogFollower:
                 return True
             if self._is_final(state) or (state.ended and not self._may_restart()):
                 return False
+            self._say_why_stuck()
             await self._watch.changed(seen)
 
     def _may_restart(self) -> bool:

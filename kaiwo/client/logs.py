@@ -138,6 +138,7 @@ class _Followers:
         self._notify = notify
         self._tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._waited_for = ""
+        self._causes: set[str] = set()
 
     async def run(self, workload: Object) -> None:
         """Put all lines of all pods."""
@@ -168,7 +169,14 @@ class _Followers:
                 key = (pod["metadata"]["uid"], name)
                 if key not in self._tasks:
                     follower = LogFollower(
-                        self._api, watch, pod, name, options=self._options, put=self._put, notify=self._notify
+                        self._api,
+                        watch,
+                        pod,
+                        name,
+                        options=self._options,
+                        put=self._put,
+                        notify=self._notify,
+                        causes=self._causes,
                     )
                     self._tasks[key] = asyncio.ensure_future(follower.run())
         self._options = self._options.of_later_pods()
@@ -269,7 +277,13 @@ async def _lines_of(
 
 def _why_no_log(pod: Object, container: str, options: LogOptions, error: Invalid | NotFound) -> str:
     name = pod_facts.pod_name(pod)
-    if options.previous:
+    if options.previous and isinstance(error, Invalid):
+        if count := pod_facts.restarts(pod, container):
+            times = "once" if count == 1 else f"{count} times"
+            return (
+                f"container {container} of pod {name} has no previous log any more: it restarted {times}, "
+                "and its node did not keep it"
+            )
         return f"container {container} of pod {name} has no previous log: it has not restarted"
     waiting = pod_facts.container_state(pod, container).waiting
     if waiting:

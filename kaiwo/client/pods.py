@@ -22,6 +22,10 @@ DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 """Annotation by which a pod names the container that commands mean."""
 
 
+_STARTING = ("", "PodInitializing", "ContainerCreating")
+"""Reasons of a container that waits as every one does before its start."""
+
+
 class NoPods(ClientError):
     """A workload has no pod that could be read from or connected to."""
 
@@ -156,7 +160,7 @@ def container_state(pod: Object, container: str) -> ContainerState:
     if not running and not terminated:
         reason, message = (waits or {}).get("reason") or "", (waits or {}).get("message") or ""
         why = ": ".join(part for part in (str(reason), str(message)) if part)
-        if reason in ("", "PodInitializing", "ContainerCreating") and not message:
+        if reason in _STARTING and not message:
             why = _pod_waits(pod)
     return ContainerState(
         instance=instance, running=bool(running), ended=bool(terminated or last) and not running, waiting=why
@@ -178,6 +182,32 @@ def _pod_waits(pod: Object) -> str:
         if (state.get("terminated") or {}).get("exitCode"):
             return f"init container {init.get('name')} failed"
     return str(status.get("reason") or "") or "its containers have not started"
+
+
+def why_stuck(pod: Object, container: str) -> str:
+    """Why a container is not started, or not again; empty while it starts as every one does."""
+    status = pod.get("status") or {}
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            return _pod_waits(pod)
+    before = status.get("initContainerStatuses") or ()
+    for each in (*before, *(status.get("containerStatuses") or ())):
+        waits = (each.get("state") or {}).get("waiting") or {}
+        if waits.get("reason", "") in _STARTING:
+            continue
+        if each.get("name") == container:
+            return container_state(pod, container).waiting
+        if each in before:
+            return f"init container {each.get('name')}: {waits['reason']}"
+    return ""
+
+
+def restarts(pod: Object, container: str) -> int:
+    """How often a container of a pod was started again."""
+    status = pod.get("status") or {}
+    listed = (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ()))
+    counts = (each.get("restartCount") for each in listed if each.get("name") == container)
+    return next((count for count in counts if isinstance(count, int)), 0)
 
 
 def workload_word(workload: Object) -> str:

@@ -24,7 +24,7 @@ from kaiwo.client.queue_records import (
 from kaiwo.engine.timestamps import format_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from kaiwo.engine.client import Client
     from kaiwo.engine.quantity import Quantity
@@ -36,7 +36,9 @@ if TYPE_CHECKING:
         QueueState,
         QueueUsage,
         QuotaHolder,
+        UsageFacts,
     )
+    from kaiwo.plugin.queues import QueueSystem
     from kaiwo.plugin.registry import Plugins
     from kaiwo.workload.queues.estimate import StartEstimate
     from kaiwo.workload.queues.order import WorkloadAhead
@@ -72,33 +74,12 @@ async def read_usage(api: Client, plugins: Plugins, namespace: str) -> QueueUsag
     Raises:
         QueuesUnknown: there is no queue system, or the cluster does not serve its kinds.
     """
-    from kaiwo.plugin.queue_usage import UsageFacts
     from kaiwo.workload.queues.enrichment import with_workloads
 
-    system = plugins.queue_system
-    if system is None or system.usage is None:
-        what = "no queue system is loaded" if system is None else f"{system.name} does not report its queues"
-        raise QueuesUnknown(what, "kaiwo plugins shows the plugins and their state")
+    system, usage = _queue_system(plugins)
     workload_kinds = _workload_kinds()
-    kinds = (*system.usage_reads, *workload_kinds)
-    lists = await asyncio.gather(*(_list(api, kind, namespace) for kind in kinds))
-    read = dict(zip(kinds, lists, strict=True))
-    own = {kind: read[kind] for kind in system.usage_reads}
-    missing = frozenset(kind for kind, found in own.items() if found.state == "missing")
-    if len(missing) == len(own):
-        names = ", ".join(str(kind) for kind in own)
-        raise QueuesUnknown(
-            f"the cluster serves none of {names}; {system.name} is not installed",
-            "workloads start without waiting there; kaiwo list shows them",
-        )
-    facts = UsageFacts(
-        objects={kind: found.objects for kind, found in own.items()},
-        now=datetime.now(UTC),
-        namespace=namespace,
-        narrowed=frozenset(kind for kind, found in own.items() if found.state == "narrowed"),
-        hidden=frozenset(kind for kind, found in own.items() if found.state == "hidden"),
-        missing=missing,
-    )
+    read = await _lists(api, (*system.usage_reads, *workload_kinds), namespace)
+    facts = _facts(system, {kind: read[kind] for kind in system.usage_reads}, namespace)
     if system.usage_paths is not None:
         answers = await asyncio.gather(*(_first(api, group) for group in system.usage_paths(facts)))
         facts = replace(
@@ -107,7 +88,58 @@ async def read_usage(api: Client, plugins: Plugins, namespace: str) -> QueueUsag
     workloads = [obj for kind in workload_kinds for obj in read[kind].objects]
     states = {read[kind].state for kind in workload_kinds}
     namespaces = None if states == {"whole"} else set() if "hidden" in states else {namespace}
-    return with_workloads(system.usage(facts), workloads, namespaces)
+    return with_workloads(usage(facts), workloads, namespaces)
+
+
+async def read_quotas(api: Client, plugins: Plugins, namespace: str) -> QueueUsage | None:
+    """The quotas of all queues, without who waits and who holds them; None where not all may be read.
+
+    Args:
+        api: the cluster.
+        plugins: the loaded plugins, of which the queue system interprets what is read.
+        namespace: the caller's, of which the names of queues are read at least.
+
+    Raises:
+        QueuesUnknown: there is no queue system, or the cluster does not serve its kinds.
+    """
+    system, usage = _queue_system(plugins)
+    # What belongs to single workloads may be thousands, and no quota depends on it.
+    kinds = tuple(kind for kind in system.usage_reads if kind not in system.owned)
+    facts = _facts(system, await _lists(api, kinds, namespace), namespace)
+    return None if facts.hidden else usage(facts)
+
+
+def _queue_system(plugins: Plugins) -> tuple[QueueSystem, Callable[[UsageFacts], QueueUsage]]:
+    system = plugins.queue_system
+    if system is None or system.usage is None:
+        what = "no queue system is loaded" if system is None else f"{system.name} does not report its queues"
+        raise QueuesUnknown(what, "kaiwo plugins shows the plugins and their state")
+    return system, system.usage
+
+
+def _facts(system: QueueSystem, read: Mapping[Resource, _Listed], namespace: str) -> UsageFacts:
+    from kaiwo.plugin.queue_usage import UsageFacts
+
+    missing = frozenset(kind for kind, found in read.items() if found.state == "missing")
+    if len(missing) == len(read):
+        names = ", ".join(str(kind) for kind in read)
+        raise QueuesUnknown(
+            f"the cluster serves none of {names}; {system.name} is not installed",
+            "workloads start without waiting there; kaiwo list shows them",
+        )
+    return UsageFacts(
+        objects={kind: found.objects for kind, found in read.items()},
+        now=datetime.now(UTC),
+        namespace=namespace,
+        narrowed=frozenset(kind for kind, found in read.items() if found.state == "narrowed"),
+        hidden=frozenset(kind for kind, found in read.items() if found.state == "hidden"),
+        missing=missing,
+    )
+
+
+async def _lists(api: Client, kinds: Sequence[Resource], namespace: str) -> dict[Resource, _Listed]:
+    lists = await asyncio.gather(*(_list(api, kind, namespace) for kind in kinds))
+    return dict(zip(kinds, lists, strict=True))
 
 
 def _workload_kinds() -> tuple[Resource, ...]:
@@ -189,6 +221,11 @@ async def describe_queue(api: Client, plugins: Plugins, namespace: str, name: st
         workload = f"kaiwo status {name} shows the place of a workload"
         raise QueueNotFound(f'queue "{name}" not found', "; ".join((hint, workload, *usage.unseen)))
     return details(usage, queue, datetime.now(UTC))
+
+
+def queue_named(usage: QueueUsage, namespace: str, name: str) -> QueueState | None:
+    """The queue to which a name leads in a namespace, else the one of that name, which it will lead to."""
+    return _by_entrance(usage, namespace, name) or usage.queue(name)
 
 
 def _by_entrance(usage: QueueUsage, namespace: str, name: str) -> QueueState | None:

@@ -434,3 +434,84 @@ async def test_reading_without_pods_or_containers_fails_with_the_reason() -> Non
         assert unknown.next_step == "its containers: main, side"
         server.refusals = [(400, "previous terminated container not found")]
         assert "has not restarted" in str(await fails(previous=True))
+
+
+def waiting(pod: Object, reason: str, message: str = "", *, restarts: int = 0) -> Object:
+    """The pod while its container main waits; after a restart it has ended before."""
+    status = {
+        "name": "main",
+        "restartCount": restarts,
+        "state": {"waiting": {"reason": reason, "message": message}},
+    }
+    if restarts:
+        status["lastState"] = {"terminated": {"startedAt": f"t{restarts}", "exitCode": 1}}
+    return {**pod, "status": {"phase": "Pending", "containerStatuses": [status]}}
+
+
+async def test_following_says_why_a_container_does_not_start() -> None:
+    """Once for each cause, however many pods; without a word it looks as if the program wrote nothing."""
+    server = LogServer()
+    await server.put(waiting(server.pod("a"), "ContainerCreating"))
+    await server.put(waiting(server.pod("b"), "ContainerCreating"))
+    async with server.serving() as api:
+        followed = Followed(api, server)
+        for reason in ("ErrImagePull", "ImagePullBackOff", "ErrImagePull", "ImagePullBackOff"):
+            seen = len(followed.notes)
+            await server.put(waiting(server.pod("a"), reason, "manifest unknown"))
+            async with asyncio.timeout(20):
+                while len(followed.notes) == seen < 2:
+                    await asyncio.sleep(0.01)
+        await server.put(waiting(server.pod("b"), "ImagePullBackOff", "manifest unknown"))
+        await server.write(line(0, "one"))
+        await server.put(server.pod("a"))
+        await followed.has(1)
+        await server.write(line(0, "two"), pod="b")
+        await server.put(server.pod("b"))
+        await followed.has(2)
+        await finish(server, "a", "b")
+        await followed.end()
+    assert followed.notes == [
+        "waiting for container main of pod a: ErrImagePull: manifest unknown",
+        "waiting for container main of pod a: ImagePullBackOff: manifest unknown",
+    ]
+
+
+async def test_following_says_that_a_container_waits_for_its_restart() -> None:
+    """Its last log is shown, and silence of minutes is explained: kubectl would have ended."""
+    server = LogServer()
+    await server.write(line(0, "boom"), instance=1)
+    await server.put(waiting(server.pod("a"), "CrashLoopBackOff", "back-off 5m0s", restarts=1))
+    async with server.serving() as api:
+        followed = Followed(api, server)
+        await followed.has(1)
+        async with asyncio.timeout(20):
+            while not followed.notes:
+                await asyncio.sleep(0.01)
+        server.logs["a", "main", 2] = [line(9000, "again")]
+        await server.put(server.pod("a", restarts=2))
+        await followed.has(2)
+        await finish(server, "a")
+        await followed.end()
+    assert followed.texts == ["boom", "again"]
+    assert followed.notes == ["waiting for container main of pod a: CrashLoopBackOff: back-off 5m0s"]
+
+
+@pytest.mark.parametrize(
+    ("restarts", "answer", "said"),
+    [
+        (0, 400, "has no previous log: it has not restarted"),
+        (3, 400, "has no previous log any more: it restarted 3 times, and its node did not keep it"),
+        (0, 404, 'has no log: pods "a" not found'),
+    ],
+)
+async def test_a_previous_log_that_is_gone_differs_from_none(restarts: int, answer: int, said: str) -> None:
+    """A node removes containers that ended; that something restarted stays in the status."""
+    server = LogServer()
+    await server.put(server.pod("a", restarts=restarts))
+    text = 'pods "a" not found' if answer == 404 else 'previous terminated container "main" not found'
+    server.refusals = [(answer, text)]
+    async with server.serving() as api:
+        found = logs.each_line(logs.read_batches(api, server.workload, LogOptions(previous=True)))
+        with pytest.raises(logs.NoLog) as error:
+            [each async for each in found]
+    assert f"container main of pod a {said}" in str(error.value)

@@ -104,7 +104,7 @@ async def test_a_conflict_about_a_workload_that_has_not_changed_is_tried_again(
     await lab.reaches("same", "COMPLETE")
 
 
-async def test_a_status_whose_answer_and_event_were_lost_does_not_end_the_reports(
+async def test_a_status_without_answer_and_event_does_not_end_the_reports(
     operator: Start, lab: Any, proxy: FaultProxy, tmp_path: Path
 ) -> None:
     """The last change of its Job comes while the operator has not read the workload again."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -158,15 +160,32 @@ def _run(
     namespace = live["metadata"]["namespace"]
     kit.say(f"{label(live)} created in namespace {namespace}")
     cluster.run(lambda api: runs.clean_up(api, namespace))
+    # Plugins take longer to load than all the rest, so it is sent first.
+    warn = partial(_warn_of_quota, cluster, prepared.manifest)
     if mode.detach:
         _write(prepared, live)
         kit.say(f"hint: kaiwo logs -f {label(live)} -n {namespace}")
+        warn()
         return 0
     from kaiwo.cli import following
 
     if mode.interactive:
-        return following.open_shell(cluster, live, wanted.command)
-    return following.follow(cluster, live, rm=mode.rm)
+        return following.open_shell(cluster, live, wanted.command, begin=warn)
+    return following.follow(cluster, live, rm=mode.rm, begin=warn)
+
+
+def _warn_of_quota(cluster: Cluster, manifest: Object) -> None:
+    """Say that the queue can never give the GPUs; the status says only that the workload waits for them."""
+    if not manifest["spec"].get("gpus"):
+        return
+    from kaiwo.api.errors import InvalidWorkload
+    from kaiwo.cli.planning import never_starts
+    from kaiwo.engine.errors import EngineError
+
+    # What only a warning needs must not keep anybody from sending.
+    with suppress(EngineError, InvalidWorkload, Failure):
+        if why := never_starts(manifest, kit.plugins(), cluster):
+            kit.say(f"warning: {label(manifest)}: {why}")
 
 
 def _explain(manifest: Object) -> None:

@@ -187,17 +187,30 @@ def _wait(cluster: Cluster, sent: Sequence[_Sent], timeout: float | None) -> Non
     from kaiwo.client import waiting
 
     objects = [one.obj for one in sent]
+    words = {_name(obj): workload_fields.word(obj) for obj in objects}
+
+    def changed(obj: Object) -> None:
+        words[_name(obj)] = workload_fields.word(obj)
+        report_change(obj)
+
     try:
-        cluster.run(lambda api: waiting.wait(api, objects, timeout=timeout, on_change=report_change))
+        cluster.run(lambda api: waiting.wait(api, objects, timeout=timeout, on_change=changed))
     except KeyboardInterrupt:
-        names = [_label(one.manifest) for one in sent]
-        namespace = sent[0].obj["metadata"]["namespace"]
+        left = [one for one in sent if words[_name(one.obj)] not in TERMINAL]
+        if not left:
+            raise
+        names = [_label(one.manifest) for one in left]
+        namespace = left[0].obj["metadata"]["namespace"]
         raise Failure(
             f"interrupted; {', '.join(names)} {'goes' if len(names) == 1 else 'go'} on in the cluster",
             f"kaiwo status {names[0]} -n {namespace} -w to come back, "
             f"kaiwo delete {' '.join(names)} -n {namespace} to end",
             code=INTERRUPTED,
         ) from None
+
+
+def _name(obj: Object) -> tuple[str, str, str]:
+    return obj["kind"], obj["metadata"]["namespace"], obj["metadata"]["name"]
 
 
 def _context_namespace(dry_run: str | None) -> str:

@@ -55,7 +55,9 @@ def _section(title: str, lines: Sequence[str]) -> None:
 
 
 def _headline(state: str, code: str, message: str, *, indent: str = "") -> None:
-    _text(f"{code}: {message}", first=f"{indent}{_mark(state)} ", rest=f"{indent}  ", bold=clean(code))
+    # Of a download without progress the message is the code once more.
+    text = code if message == code else f"{code}: {message}"
+    _text(text, first=f"{indent}{_mark(state)} ", rest=f"{indent}  ", bold=clean(code))
 
 
 def _chain(links: Sequence[ChainLink]) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import reduce
 from itertools import count
+from operator import add
 from typing import TYPE_CHECKING
 
 from kaiwo.engine.quantity import Quantity
@@ -142,6 +144,31 @@ def start_estimates(usage: QueueUsage, queue: QueueState, now: datetime) -> dict
     return result
 
 
+def beyond_quota(queue: QueueState, pod_sets: Sequence[Mapping[str, Quantity]]) -> str:
+    """Why a queue can never start a workload, whoever ends; empty where it can or that is not known.
+
+    Args:
+        queue: the queue that it would wait in.
+        pod_sets: what each set of its pods requests at least, by resource. The pods of one set take one
+            flavor of a resource, and several sets may take several.
+    """
+    for resource in dict.fromkeys(key for requests in pod_sets for key in requests):
+        amounts = [requests[resource] for requests in pod_sets if resource in requests]
+        limits = [item.most for item in queue.capacities if item.resource == resource]
+        known = [limit for limit in limits if limit is not None]
+        if not known or len(known) < len(limits):
+            continue
+        pairs = (max(amounts), max(known)), (reduce(add, amounts), reduce(add, known))
+        for requested, most in pairs:
+            if requested > most:
+                return _too_much(requested, resource, most)
+    return ""
+
+
+def _too_much(requested: Quantity, resource: str, most: Quantity) -> str:
+    return f"it requests {requested} {resource}, and the queue can have at most {most}"
+
+
 def _certain(queue: QueueState, item: QueuedWorkload) -> StartEstimate | None:
     """What is known without any end of others."""
     if queue.stopped:
@@ -154,11 +181,7 @@ def _certain(queue: QueueState, item: QueuedWorkload) -> StartEstimate | None:
         return StartEstimate(None, f"the queue refuses it, whatever quota is free: {item.refused}")
     for shortage in item.shortages:
         if shortage.never:
-            return StartEstimate(
-                None,
-                f"it requests {shortage.requested} {shortage.resource}, and the queue can have at most "
-                f"{shortage.most}",
-            )
+            return StartEstimate(None, _too_much(shortage.requested, shortage.resource, shortage.most))
     return None
 
 

@@ -22,7 +22,15 @@ from kaiwo_kueue.conversion import to_v1beta2
 from kaiwo_kueue.kinds import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE, VISIBILITY, WORKLOAD
 from kaiwo_kueue.pending_order import add_visible, in_order, is_partial
 from kaiwo_kueue.quota_tree import quota_nodes
-from kaiwo_kueue.workload_usage import QueuePlace, holder_of, namespace_of, number_of, pending_of, spec_of
+from kaiwo_kueue.workload_usage import (
+    QueuePlace,
+    holder_of,
+    namespace_of,
+    number_of,
+    pending_of,
+    requested_sets,
+    spec_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,6 +39,8 @@ if TYPE_CHECKING:
     from kaiwo.plugin.queue_usage import FlavorResource, QuotaHolder, UsageFacts
     from kaiwo_kueue.quota_tree import NodeQuota, QuotaNode
 
+    _PodSets = Sequence[Mapping[str, Quantity]]
+    """What each pod set of a workload requests, by resource."""
 
 _ZERO = Quantity(0)
 _LAST = datetime.max.replace(tzinfo=UTC)
@@ -47,6 +57,12 @@ def usage(facts: UsageFacts) -> QueueUsage:
     for workload in facts.objects.get(WORKLOAD, ()):
         _sort_in(workload, leads_to, holders, pending)
     unplaced = pending.pop("", [])
+    waiting = {item.subject.uid for items in pending.values() for item in items}
+    pod_sets = {
+        uid: requested_sets(workload)
+        for workload in facts.objects.get(WORKLOAD, ())
+        if (uid := lenient_text(lenient_map(workload.get("metadata")).get("uid"))) in waiting
+    }
     shut = {
         (namespace_of(obj), name_of(obj)): f"LocalQueue {name_of(obj)} is stopped"
         for obj in locals_
@@ -72,7 +88,7 @@ def usage(facts: UsageFacts) -> QueueUsage:
             pending=tuple(in_order(pending.get(name, ()), exact=exact)),
         )
         if name in queues:
-            states.append(_with_quota(state, queues[name], nodes[name]))
+            states.append(_with_quota(state, queues[name], nodes[name], pod_sets))
         else:
             absent = "" if CLUSTER_QUEUE in facts.hidden else f"ClusterQueue {name} does not exist"
             states.append(replace(_without_quota(state), stopped=absent))
@@ -141,7 +157,9 @@ def _without_quota(state: QueueState) -> QueueState:
     )
 
 
-def _with_quota(state: QueueState, queue: Object, node: QuotaNode) -> QueueState:
+def _with_quota(
+    state: QueueState, queue: Object, node: QuotaNode, pod_sets: Mapping[str, _PodSets]
+) -> QueueState:
     spec = to_v1beta2(CLUSTER_QUEUE, spec_of(queue))
     status = lenient_map(queue.get("status"))
     keys = [key for group in lenient_maps(spec.get("resourceGroups")) for key in _keys(group)]
@@ -153,7 +171,10 @@ def _with_quota(state: QueueState, queue: Object, node: QuotaNode) -> QueueState
         strict=spec.get("queueingStrategy") == "StrictFIFO",
         stopped=stopped(spec, status),
         capacities=tuple(_capacity(key, node.quotas[key], node, state.pending) for key in keys),
-        pending=tuple(_with_shortages(item, node) for item in state.pending),
+        pending=tuple(
+            _with_shortages(item, node, pod_sets.get(item.subject.uid, [item.requests]))
+            for item in state.pending
+        ),
         pending_count=max(len(state.pending), number_of(status.get("pendingWorkloads"))),
         holder_count=max(len(state.holders), number_of(status.get("reservingWorkloads"))),
     )
@@ -199,7 +220,7 @@ def _held_only(holders: Iterable[QuotaHolder]) -> Iterator[QueueCapacity]:
         yield QueueCapacity(flavor, resource, None, amount, _ZERO, _ZERO, None, None, _ZERO, _ZERO)
 
 
-def _with_shortages(item: QueuedWorkload, node: QuotaNode) -> QueuedWorkload:
+def _with_shortages(item: QueuedWorkload, node: QuotaNode, pod_sets: _PodSets) -> QueuedWorkload:
     """A pending workload with what it lacks, of each resource in the flavor that lacks least."""
     lacking = []
     for resource, requested in sorted(item.requests.items()):
@@ -211,13 +232,43 @@ def _with_shortages(item: QueuedWorkload, node: QuotaNode) -> QueuedWorkload:
                 # Kueue may be configured to ignore a resource; then it does not write about it.
                 lacking.append(QuotaShortage("", resource, requested, _ZERO, _ZERO))
             continue
-        if any(requested.nano <= min(node.free(key), node.most(key)) for key in keys):
-            continue
-        key = min(keys, key=lambda key: (requested.nano > node.most(key), -node.free(key)))
-        form = node.quotas[key].form
-        free, most = Quantity(max(0, node.free(key)), form), Quantity(node.most(key), form)
-        lacking.append(QuotaShortage(key[0], resource, requested, free, most))
+        amounts = [amount for amounts in pod_sets if (amount := amounts.get(resource))]
+        shortage = _shortage(resource, amounts, node, keys)
+        if shortage is not None:
+            lacking.append(shortage)
     return replace(item, shortages=tuple(lacking)) if lacking else item
+
+
+def _shortage(
+    resource: str, amounts: Sequence[Quantity], node: QuotaNode, keys: Sequence[FlavorResource]
+) -> QuotaShortage | None:
+    """What the pod sets of a workload lack of a resource. The pods of one set take one flavor.
+
+    Args:
+        resource: resource key.
+        amounts: what each pod set requests, in their order.
+        node: the queue.
+        keys: its flavors with the resource.
+    """
+    left = {key: min(node.free(key), node.most(key)) for key in keys}
+    most = max(node.most(key) for key in keys)
+    lacking = next((amount for amount in amounts if amount.nano > most), None)
+    if lacking is None:
+        for amount in amounts:
+            key = next((key for key in keys if amount.nano <= left[key]), None)
+            if key is None:
+                lacking = amount
+                break
+            left[key] -= amount.nano
+    if lacking is None:
+        return None
+    total, every = sum(amount.nano for amount in amounts), sum(node.most(key) for key in keys)
+    requested = lacking.nano
+    key = min(keys, key=lambda key: (requested > node.most(key), -left[key]))
+    form, free, limit = node.quotas[key].form, left[key], node.most(key)
+    if requested <= most and total > every:
+        lacking, free, limit = Quantity(total, lacking.form), sum(left.values()), every
+    return QuotaShortage(key[0], resource, lacking, Quantity(max(0, free), form), Quantity(limit, form))
 
 
 def stopped(spec: Object, status: Object) -> str:

@@ -178,23 +178,34 @@ def _held(workload: Object, conditions: Mapping[str, Object]) -> str:
 
 
 def requested(workload: Object) -> dict[str, Quantity]:
-    """What all pods of a Workload request: as Kueue recorded it, else as their templates say."""
+    """What all pods of a Workload request."""
     total: dict[str, Quantity] = {}
+    for amounts in requested_sets(workload):
+        _add(total, amounts)
+    return total
+
+
+def requested_sets(workload: Object) -> list[dict[str, Quantity]]:
+    """What each pod set of a Workload requests: as Kueue recorded it, else as its template says."""
     recorded = lenient_maps(lenient_map(workload.get("status")).get("resourceRequests"))
-    for item in recorded:
-        for resource, value in lenient_map(item.get("resources")).items():
-            if (amount := quantity(value)) is not None:
-                total[resource] = total[resource] + amount if resource in total else amount
     if recorded:
-        return total
+        values = [lenient_map(item.get("resources")).items() for item in recorded]
+        return [
+            {key: amount for key, value in items if (amount := quantity(value)) is not None}
+            for items in values
+        ]
+    found = []
     for podset in lenient_maps(spec_of(workload).get("podSets")):
         count = podset.get("count")
         pods = count if isinstance(count, int) else 1
-        for resource, amount in pod_requests(
-            lenient_map(lenient_map(podset.get("template")).get("spec"))
-        ).items():
-            total[resource] = total[resource] + amount * pods if resource in total else amount * pods
-    return total
+        one = pod_requests(lenient_map(lenient_map(podset.get("template")).get("spec")))
+        found.append({resource: amount * pods for resource, amount in one.items()})
+    return found
+
+
+def _add(total: dict[str, Quantity], amounts: Mapping[str, Quantity]) -> None:
+    for resource, amount in amounts.items():
+        total[resource] = total[resource] + amount if resource in total else amount
 
 
 def priority(workload: Object) -> int:

@@ -558,3 +558,61 @@ def test_estimates_follow_the_order_of_the_queue(
     assert known == sorted(known)
     assert times[: len(known)] == known  # behind one without an estimate there is none
     assert all(estimates[item.subject.uid].basis for item in queue.pending)
+
+
+def two_flavors(*nominal: str) -> Object:
+    """A ClusterQueue with flavors of one resource."""
+    flavors = [
+        {"name": f"f{at}", "resources": [{"name": GPU, "nominalQuota": amount}]}
+        for at, amount in enumerate(nominal)
+    ]
+    return {
+        "metadata": {"name": "q"},
+        "spec": {"resourceGroups": [{"coveredResources": [GPU], "flavors": flavors}]},
+        "status": {"flavorsReservation": []},
+    }
+
+
+def groups(*gpus: int) -> list[Object]:
+    """Pod sets, as those of a Ray cluster."""
+    return [
+        {
+            "name": f"g{at}",
+            "count": 1,
+            "template": {"spec": {"containers": [{"resources": {"limits": {GPU: str(amount)}}}]}},
+        }
+        for at, amount in enumerate(gpus)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("gpus", "nominal", "lacks"),
+    [
+        ((8, 8), ("8", "8"), ""),
+        ((4, 4, 8), ("8", "8"), ""),
+        ((8, 8, 8), ("8", "8"), "24 of 16"),
+        ((8, 12), ("8", "8"), "12 of 8"),
+        ((16,), ("8", "8"), "16 of 8"),
+    ],
+)
+def test_each_pod_set_takes_a_flavor_of_its_own(
+    gpus: tuple[int, ...], nominal: tuple[str, ...], lacks: str
+) -> None:
+    """Kueue admits the groups of a Ray cluster to several flavors; only the pods of one group share one."""
+    found = read(workload("wait", 0, podSets=groups(*gpus)), queues=(two_flavors(*nominal),))
+    (wait,) = find_pending(found, "Job", "team", "wait")
+    never = [f"{item.requested} of {item.most}" for item in wait.shortages if item.never]
+    assert never == ([lacks] if lacks else [])
+    assert bool(wait.shortages) == bool(lacks)
+
+
+def test_a_pod_set_waits_for_what_the_others_leave() -> None:
+    """Of two groups of eight one fits now; the other lacks what a workload without a limit holds."""
+    holds = workload("holds", 8, admitted=True)
+    holds["status"]["admission"]["podSetAssignments"][0]["flavors"] = {GPU: "f1"}
+    queue = two_flavors("8", "8")
+    del queue["status"]["flavorsReservation"]
+    found = read(holds, workload("wait", 0, podSets=groups(8, 8)), queues=(queue,))
+    (wait,) = find_pending(found, "Job", "team", "wait")
+    (lack,) = wait.shortages
+    assert (str(lack.requested), str(lack.free), str(lack.most), lack.never) == ("8", "0", "8", False)

@@ -22,6 +22,9 @@ RESOURCES = {"requests": {"cpu": "500m", "memory": "200Mi"}, "limits": {"cpu": "
 _LIKE_THE_HEAD = ("schedulerName", "tolerations", "priorityClassName")
 """Fields without which the submitter could not run where the head does."""
 
+_ACCOUNT = ("serviceAccountName", "serviceAccount")
+"""Both names of the field; the API server takes either."""
+
 
 def submitter(inp: RenderInput, template: object, head: Object, path: str, origins: Origins) -> Object:
     """The submitter's pod template: the embedded one with what it lacks, or a generated one.
@@ -48,6 +51,12 @@ def submitter(inp: RenderInput, template: object, head: Object, path: str, origi
         if name in head and name not in pod:
             pod[name] = copy.deepcopy(head[name])
             origins.note(f"{path}.spec.{name}", "system", "as of the Ray head")
+    if not any(name in pod for name in _ACCOUNT):
+        # It has pull secrets and rights of its own: an image that only it may pull would never run.
+        for name in (*_ACCOUNT, "automountServiceAccountToken"):
+            if name in head and name not in pod:
+                pod[name] = head[name]
+                origins.note(f"{path}.spec.{name}", "system", "as of the Ray head")
     if secrets := as_maps(head.get("imagePullSecrets"), f"{path}.spec.imagePullSecrets"):
         own = as_maps(pod.get("imagePullSecrets"), f"{path}.spec.imagePullSecrets")
         pod["imagePullSecrets"] = merged([*own, *(dict(item) for item in secrets)], ("name",))

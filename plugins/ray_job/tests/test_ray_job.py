@@ -279,6 +279,25 @@ def test_a_generated_submitter_has_the_heads_security_contexts() -> None:
     assert "securityContext" not in submitter["containers"][0]
 
 
+@pytest.mark.parametrize("name", ["serviceAccountName", "serviceAccount"])
+def test_the_submitter_has_the_heads_service_account(name: str) -> None:
+    """Whose pull secrets may be the only ones for the image; one of its own stays as it was written."""
+    head = {"spec": {name: "puller", "automountServiceAccountToken": False, "containers": [{"name": "head"}]}}
+    cluster = {"headGroupSpec": {"template": head}}
+
+    def pod(**own: object) -> Any:
+        block = {"rayClusterSpec": cluster, "submitterPodTemplate": {"spec": own}}
+        return ray_job(job(rayJob={"spec": block}))["spec"]["submitterPodTemplate"]["spec"]
+
+    assert (pod()[name], pod()["automountServiceAccountToken"]) == ("puller", False)
+    assert pod(automountServiceAccountToken=True)["automountServiceAccountToken"] is True
+    for key in ("serviceAccountName", "serviceAccount"):
+        own = pod(**{key: "own"})
+        assert {field: own[field] for field in own if "Account" in field} == {key: "own"}
+    generated = ray_job(GPUS)["spec"]["submitterPodTemplate"]["spec"]
+    assert not [field for field in generated if "Account" in field]
+
+
 def test_an_embedded_submitter_runs_as_the_heads_user_and_nothing_is_forbidden_to_it() -> None:
     """With runAsNonRoot a container that the user lets run as root would never start."""
     root = {"spec": {"containers": [{"name": "own", "securityContext": {"runAsUser": 0}}]}}

@@ -172,9 +172,14 @@ def reset(name: str) -> None:
 
 
 @sandbox.command()
-def status() -> None:
+@click.option("--name", help="Only the sandbox of this name.")
+def status(name: str | None) -> None:
     """List the running sandboxes and their programs."""
-    found = [running.status() for name in Sandbox.names() if (running := Sandbox.find(name)) is not None]
+    if name is None:
+        every = (Sandbox.find(each) for each in Sandbox.names())
+        found = [running.status() for running in every if running is not None]
+    else:
+        found = [_existing(name).status()]
     if kit.settings().output not in {None, "table", "wide"}:
         kit.emit([_document(each) for each in found])
     elif found:

@@ -66,7 +66,7 @@ def test_down_of_nothing_is_no_error(home: Path) -> None:
     assert not (home / "state").exists() or not list((home / "state").rglob("*.lock"))
 
 
-@pytest.mark.parametrize("command", ["env", "reset"])
+@pytest.mark.parametrize("command", ["env", "reset", "status"])
 def test_a_sandbox_that_is_not_up_is_exit_code_3(home: Path, command: str) -> None:
     """The code for what does not exist, with the command that changes it."""
     del home

@@ -175,3 +175,13 @@ def test_the_data_are_those_of_the_documentation() -> None:
     assert [*data["others"][0]] == ["code", "message", "state", "object", "evidence", "command", "rule"]
     assert [*data["chain"][0]] == ["kind", "name", "state", "message"]
     assert msgspec.json.decode(msgspec.json.encode(_crash()), type=Verdict) == _crash()
+
+
+def test_a_message_that_is_its_code_is_written_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """A download whose progress is not known has no other words than its reason."""
+    facts = DiagnosisFacts(_workload("PENDING", "Downloading", "Downloading"), NOW, lease=LEASE)
+    with click.Context(click.Command("why"), obj=GlobalOptions()):
+        write_verdict(judge(facts))
+    printed = capsys.readouterr().out
+    assert "Downloading\n" in printed
+    assert "Downloading: Downloading" not in printed

@@ -163,6 +163,38 @@ async def test_three_jobs_and_one_quota(
         assert (code, shown in out) == (0, True), out
 
 
+async def test_a_request_beyond_the_quota_is_said_at_submission(
+    operator: Start,
+    admin: Any,
+    lab: Any,
+    quota: Callable[..., Object],
+    control_plane: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    """Also before there is a LocalQueue; the status would only say that it waits."""
+    await admin.configure(clusterQueues=[{"name": "kaiwo", "spec": quota()}], resourceFlavors=[{"name": "f"}])
+    await operator()
+    await admin.status("READY")
+    monkeypatch.setenv("KUBECONFIG", str(control_plane.kubeconfig))
+    for amount, said in (("5", True), ("4", False)):
+        huge = {
+            "apiVersion": "kaiwo.silogen.ai/v1alpha1",
+            "kind": "KaiwoJob",
+            "metadata": {"name": "huge"},
+            "spec": {"image": "registry.example/x:1", "entrypoint": "true", "resources": cpu(amount)},
+        }
+        file = tmp_path / "huge.yaml"
+        file.write_text(yaml.safe_dump(huge), encoding="utf-8")
+        command = ["-n", lab.namespace, "submit", "--dry-run", "-f", str(file)]
+        capsys.readouterr()
+        code = await asyncio.to_thread(run, kaiwo, command, "kaiwo")
+        err = capsys.readouterr().err
+        never = "queue kaiwo can never start it: it requests 5 cpu, and the queue can have at most 4"
+        assert (code, never in err) == (0, said), err
+
+
 async def test_borrowing_in_a_cohort(
     operator: Start, admin: Any, lab: Any, quota: Callable[..., Object]
 ) -> None:

@@ -79,6 +79,24 @@ async def test_groups_keep_their_own_pods(operator: Start, user: Any) -> None:
     assert groups_of == ["a", "a", "b", "b", "b", "b", "headgroup"]
 
 
+async def test_the_submitter_runs_under_the_service_account_of_the_head(operator: Start, user: Any) -> None:
+    """KubeRay makes its pod with it, and the API server adds the pull secrets of the account."""
+    await operator(plugins=PLUGINS)
+    account = {"metadata": {"namespace": user.namespace, "name": "puller"}}
+    await user.client.create(
+        Resource("", "v1", "ServiceAccount", "serviceaccounts"),
+        {"apiVersion": "v1", "kind": "ServiceAccount", **account, "imagePullSecrets": [{"name": "own"}]},
+    )
+    head = {"template": {"spec": {"serviceAccountName": "puller", "containers": [{"name": "h"}]}}}
+    block = {"spec": {"rayClusterSpec": {"headGroupSpec": head}}}
+    await user.submit(KIND, "train", rayJob=block, entrypoint="python main.py", metadata=FOREVER)
+    pods = await user.pods(3)  # a head, a worker, and the submitter
+    found = {pod["spec"]["containers"][0]["name"]: pod["spec"] for pod in pods}
+    for name in ("h", "ray-job-submitter"):
+        assert found[name]["serviceAccountName"] == "puller"
+        assert found[name]["imagePullSecrets"] == [{"name": "own"}]
+
+
 async def test_a_failed_ray_job_has_the_message_of_ray(operator: Start, user: Any) -> None:
     """The reason word and the message are Ray's; the job is not tried again."""
     await operator(plugins=PLUGINS)
