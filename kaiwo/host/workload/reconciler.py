@@ -193,8 +193,12 @@ class WorkloadReconciler:
             return None
         if entry.resource_version == state.outdated_version:
             return state.outdated_for(clock) or await self._read_again(entry, state)
-        if state.write_cause is not None and state.write_cause not in self._manager.client.failing_writes:
-            state.end_cause()
+        if state.write_cause is not None:
+            if state.write_cause in self._manager.client.failing_writes:
+                # Where it ended and came back, or another process led for a while, nobody holds the key now.
+                self.controller.hold(key, state.write_cause)
+            else:
+                state.end_cause()
         before = self._reader.fingerprint(entry, self._kinds, self._downloads.progress(key))
         if not state.is_current(before, clock):
             try:
