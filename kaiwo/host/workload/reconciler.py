@@ -256,13 +256,24 @@ class WorkloadReconciler:
         queue = self._registry.queue
         by_queue = queue is not None and status.get("reason") in queue.queue_reasons
         waits = not ended and (bool(unreadable) or not snapshot.has_child or by_queue)
-        if self._states.set_waiting(key, state, waits=waits, since=since):
+        begins = waits and not snapshot.has_child and key not in self._states.waiting
+        if self._states.set_waiting(key, state, waits=waits, since=since) or (
+            begins and self._is_behind(entry, state)
+        ):
             self.controller.enqueue(key)
         if ended:
             state.end(version)
         else:
             state.ended_version = ""  # somebody may have reset the status
         return state.requeue_after(decided.requeue_after, clock)
+
+    def _is_behind(self, entry: CachedObject, state: ReconcileState) -> bool:
+        """Whether an object named like a workload came or went since its plan.
+
+        What others make concerns a workload from the moment at which it is known to wait for the name.
+        """
+        named = self._reader.fingerprint(entry, self._kinds, None).named
+        return state.seen is not None and state.seen.named != named
 
     async def _plan_and_write(self, key: Key, snapshot: Snapshot, state: ReconcileState) -> Plan:
         """Plan and write until a plan has nothing left to write."""

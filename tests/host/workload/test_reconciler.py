@@ -28,7 +28,7 @@ from kaiwo.testing import job, plugins
 from kaiwo.workload.model import Registry
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
     from kaiwo.engine.cached_object import CachedObject
     from kaiwo.engine.resource import Object, Resource
@@ -37,7 +37,10 @@ POST = HttpRequest("create", "jobs.batch", "POST", "/apis/batch/v1/namespaces/de
 
 
 class Server:
-    """An API server whose webhook for Jobs may fail; a watch brings each change at once."""
+    """An API server whose webhook for Jobs may fail; a watch brings each change at once, but for statuses.
+
+    Of these the answer comes first, and the same version by the watch is no change.
+    """
 
     leading = True
     shard = None
@@ -51,6 +54,7 @@ class Server:
         self.event_recorder = SimpleNamespace(event=lambda *_: None)
         self.failing_writes = FailingWrites(self.send)
         self.webhook_fails = False
+        self.on_status: Callable[[], None] = lambda: None
         self.posts = 0
         self.reasons: list[str] = []
         self._version = 0
@@ -80,13 +84,23 @@ class Server:
 
     def put(self, resource: Resource, obj: Object) -> Object:
         """Let an object be as given, and let the watch say so."""
-        self._version += 1
-        metadata = {**obj["metadata"], "resourceVersion": str(self._version)}
-        stored = {**copy.deepcopy(obj), "metadata": metadata}
+        stored = self._stored(obj)
         store = self.cache.store(resource)
         assert store is not None
         store.observe("MODIFIED", store.decode(msgspec.json.encode(stored)))
         return stored
+
+    def _stored(self, obj: Object) -> Object:
+        self._version += 1
+        return {**copy.deepcopy(obj), "metadata": {**obj["metadata"], "resourceVersion": str(self._version)}}
+
+    def remove(self, resource: Resource, name: str) -> None:
+        """Let an object be gone, and let the watch say so."""
+        store = self.cache.store(resource)
+        assert store is not None
+        entry = store.get("default", name)
+        assert entry is not None
+        store.observe("DELETED", store.decode(msgspec.json.encode(self._stored(entry.full()))))
 
     async def create(self, resource: Resource, obj: Object, **_: Any) -> Object:
         """Answer a POST."""
@@ -105,7 +119,8 @@ class Server:
         live = entry.full()
         given = {name: value for name, value in {**live.get("status", {}), **status}.items() if value}
         self.reasons.append(given["reason"])
-        return msgspec.json.encode(self.put(obj.resource, {**live, "status": given}))
+        self.on_status()
+        return msgspec.json.encode(self._stored({**live, "status": given}))
 
 
 @pytest.fixture
@@ -123,6 +138,8 @@ async def reconciler(server: Server) -> AsyncIterator[WorkloadReconciler]:
         server.watch(watch)
         if watch.keys is not None:
             server.cache.subscribe(watch.resource, made.controller.handler(watch))
+    for store in server.cache.stores():
+        store.replace([], "0")
     server.failing_writes.on_change(made.controller.release)
     yield made
     await made.close()
@@ -184,3 +201,20 @@ async def test_a_cause_that_ends_after_another_term_requeues_a_workload(
         stop.set()
         await running
     assert server.cache.get(JOB, "default", "train") is not None
+
+
+async def test_a_name_that_becomes_free_while_the_conflict_is_reported_is_taken(
+    server: Server, reconciler: WorkloadReconciler
+) -> None:
+    """Whose status does not say yet that it waits for the name does so all the same."""
+    stop = asyncio.Event()
+    running = asyncio.create_task(reconciler.controller.run(server.cache, stop))
+    await asyncio.sleep(0)
+    server.put(JOB, {"metadata": {"name": "train", "namespace": "default", "uid": "uid-of-another"}})
+    server.on_status = lambda: server.remove(JOB, "train") if len(server.reasons) == 1 else None
+    server.put(KAIWO_JOB, job(image="image:1", entrypoint="echo hello"))
+    await idle(reconciler)
+    assert server.reasons[0] == "NameConflict"
+    assert server.posts == 1
+    stop.set()
+    await running
