@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 import pytest
+from prometheus_client import CollectorRegistry
 from pydantic import BaseModel, field_validator
 
 from kaiwo.api.crds import KAIWO_CONFIG
 from kaiwo.engine.store import Cache
-from kaiwo.host.kaiwoconfig import LiveConfig
+from kaiwo.host.config_warnings import ConfigFacts
+from kaiwo.host.crd_check import CrdReport
+from kaiwo.host.kaiwoconfig import KEY, ConfigController, LiveConfig
+from kaiwo.testing.builders import NOW
+
+if TYPE_CHECKING:
+    from kaiwo.engine.cached_object import CachedObject
+    from kaiwo.engine.resource import Object
 
 
 class Wrap(BaseModel):
@@ -218,3 +228,78 @@ def test_kept_values_replace_neither_valid_ones_nor_are_used_when_invalid(world:
     world.see(NONSENSE)
     assert not world.live.recover(KEPT)
     assert world.live.current.kube_scheduler_name == "next"
+
+
+@dataclass
+class Reports:
+    """What a controller of KaiwoConfig writes, and the CRDs that it finds.
+
+    Attributes:
+        world: has the KaiwoConfig.
+        crds: how the CRDs compare now.
+        reads: how often that was asked.
+        seconds: the time.
+    """
+
+    world: World
+    crds: CrdReport = field(default_factory=CrdReport)
+    reads: int = 0
+    seconds: float = 0.0
+
+    def controller(self) -> ConfigController:
+        """A controller of an operator without plugins."""
+        manager: Any = SimpleNamespace(
+            cache=self.world.cache, writer=self, unreadable={},
+            on_unreadable_change=lambda _: None,
+            client=SimpleNamespace(failing_writes=SimpleNamespace(on_change=lambda _: None, messages={})),
+            event_recorder=SimpleNamespace(event=lambda *_: None),
+            metrics=SimpleNamespace(registry=CollectorRegistry()),
+        )  # fmt: skip
+        history: Any = SimpleNamespace(
+            read=self.nothing, keep=self.nothing, latest_of=lambda _: None, is_recreated=lambda _: False
+        )
+        plugins: Any = SimpleNamespace(queue_plugin="", states=(), labels_nodes=True, backends=())
+        return ConfigController(
+            manager, self.world.live, plugins,
+            now=lambda: NOW, crd_report=self.report, history=history, facts=lambda _: ConfigFacts(),
+            clock=lambda: self.seconds,
+        )  # fmt: skip
+
+    async def nothing(self, *_: Any) -> None:
+        """Nothing is kept."""
+
+    async def report(self) -> CrdReport:
+        """Compare the CRDs."""
+        self.reads += 1
+        return self.crds
+
+    async def patch_status(self, _: CachedObject, status: Object, **__: Any) -> None:
+        """Take a status."""
+        self.world.see({}, status=status)
+
+    @property
+    def current(self) -> str:
+        """Reason of the condition about the CRDs."""
+        entry = self.world.cache.get(KAIWO_CONFIG, None, "kaiwo")
+        assert entry is not None
+        [found] = [one for one in entry.part("status", "conditions") if one["type"] == "CRDsCurrent"]
+        reason: str = found["reason"]
+        return reason
+
+
+async def test_crds_that_are_updated_at_rest_are_noticed() -> None:
+    """Nobody edits the KaiwoConfig meanwhile; what comes in between costs no comparison."""
+    world = World()
+    reports = Reports(world, CrdReport(("an old field",)))
+    world.see({})
+    controller = reports.controller()
+    again = await controller.reconcile(KEY)
+    assert (reports.current, reports.reads) == ("Drift", 1)
+    assert again is not None
+    reports.crds = CrdReport()
+    reports.seconds = again / 2
+    await controller.reconcile(KEY)
+    assert (reports.current, reports.reads) == ("Drift", 1)
+    reports.seconds = again
+    await controller.reconcile(KEY)
+    assert (reports.current, reports.reads) == ("Current", 2)
