@@ -113,7 +113,7 @@ class WorkloadReconciler:
         self._watched = frozenset(watch.resource for watch in watches)
         manager.on_unreadable_change(self.requeue_all)
         self._downloads = DownloadFollower(
-            manager.client, on_progress=self.controller.enqueue, active=lambda: manager.leading
+            manager.client, on_progress=self.controller.enqueue, active=self._writes
         )
         children = child_kinds(kind, registry)
         self._kinds = tuple(dict.fromkeys((*children, *secondary_kinds(kind, registry))))
@@ -133,11 +133,18 @@ class WorkloadReconciler:
                 POD, lambda event: on_pod_deleted(event, self._states, manager.cache, owners)
             )
 
+    def _writes(self, key: Key) -> bool:
+        """Whether this process is the one that reconciles a workload."""
+        shard = self._manager.shard
+        return self._manager.leading and (shard is None or shard.serves(key.namespace))
+
     def _forget_foreign(self, event: CacheEvent) -> None:
         """Forget a workload of another operator's namespace that is gone; it is not reconciled here."""
         shard, entry = self._manager.shard, event.latest
         if event.new is None and shard is not None and not shard.serves(entry.namespace):
-            self._states.forget(Key(entry.namespace, entry.name))
+            key = Key(entry.namespace, entry.name)
+            self._states.forget(key)
+            self._downloads.forget(key)
 
     def _without_status(self) -> list[Key]:
         """Workloads without a status: they go first at the start."""

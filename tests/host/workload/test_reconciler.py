@@ -19,12 +19,14 @@ from kaiwo.engine.resource import JOB, PRIORITY_CLASS, STORAGE_CLASS
 from kaiwo.engine.store import Cache
 from kaiwo.engine.transport import HttpRequest
 from kaiwo.engine.turns import Turns
+from kaiwo.engine.workqueue import Key
 from kaiwo.engine.writer import Writer
 from kaiwo.host.cluster_facts import ClusterFacts
 from kaiwo.host.kaiwoconfig import LiveConfig
 from kaiwo.host.workload.reconciler import WorkloadReconciler
 from kaiwo.host.workload.snapshot import SnapshotReader
 from kaiwo.testing import job, plugins
+from kaiwo.workload.download.progress import Progress
 from kaiwo.workload.model import Registry
 
 if TYPE_CHECKING:
@@ -43,10 +45,12 @@ class Server:
     """
 
     leading = True
-    shard = None
 
     def __init__(self) -> None:
         self.unreadable: dict[str, dict[Resource, str]] = {}
+        self.shard: Any = None
+        self.lines: asyncio.Queue[bytes] = asyncio.Queue()
+        self.logs = 0
         self.cache = Cache()
         self.client: Any = self
         self.turns = Turns()
@@ -102,6 +106,12 @@ class Server:
         assert entry is not None
         store.observe("DELETED", store.decode(msgspec.json.encode(self._stored(entry.full()))))
 
+    async def log(self, *_: Any, **__: Any) -> AsyncIterator[bytes]:
+        """Follow the log of a pod, which does not end."""
+        self.logs += 1
+        while True:
+            yield await self.lines.get()
+
     async def create(self, resource: Resource, obj: Object, **_: Any) -> Object:
         """Answer a POST."""
         self.posts += 1
@@ -149,6 +159,14 @@ async def reconciler(server: Server) -> AsyncIterator[WorkloadReconciler]:
 def server() -> Server:
     """An API server that works."""
     return Server()
+
+
+@pytest.fixture
+def served(server: Server) -> set[str]:
+    """The namespaces that this process serves, one of several."""
+    served = {"default"}
+    server.shard = SimpleNamespace(serves=served.__contains__)
+    return served
 
 
 async def idle(reconciler: WorkloadReconciler) -> None:
@@ -218,3 +236,27 @@ async def test_a_name_that_becomes_free_while_the_conflict_is_reported_is_taken(
     assert server.posts == 1
     stop.set()
     await running
+
+
+async def test_downloads_in_a_namespace_of_another_process_are_not_followed(
+    server: Server, served: set[str], reconciler: WorkloadReconciler
+) -> None:
+    """The namespace is given up during a download, and nothing is kept once the workload is gone."""
+    key, downloads = Key("default", "train"), reconciler._downloads
+    server.put(KAIWO_JOB, job(image="image:1"))
+    downloads.follow(key, "pod", reported=False)
+    for done in (1, 2):
+        server.lines.put_nowait(b'{"event": "progress", "bytesDone": %d, "bytesTotal": 9}' % done)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        served.clear()
+    assert downloads.progress(key) == Progress(1, 9)
+    downloads.resume(key)
+    assert server.logs == 1
+    served.add("default")
+    downloads.resume(key)
+    await asyncio.sleep(0)
+    assert server.logs == 2
+    served.clear()
+    server.remove(KAIWO_JOB, "train")
+    assert downloads.progress(key) is None
