@@ -258,10 +258,14 @@ class ConfigController:
         self._recreated = CONFIG_RECREATED.gauge(manager.metrics.registry)
         watch = Watch(KAIWO_CONFIG, self._keys, Projection(owned_fields=(SPEC,)))
         self.controller = Controller(
-            "kaiwoconfig", [watch], self.reconcile, workers=1, initial=lambda: [KEY], kind=KAIWO_CONFIG.kind
+            "kaiwoconfig", [watch], self.reconcile, workers=1, initial=self._begin, kind=KAIWO_CONFIG.kind
         )
         manager.on_unreadable_change(lambda _: self.controller.enqueue(KEY))
         manager.client.failing_writes.on_change(lambda _: self.controller.enqueue(KEY))
+
+    def _begin(self) -> tuple[Key, ...]:
+        self._history.begin()
+        return (KEY,)
 
     def _keys(self, event: CacheEvent) -> tuple[Key, ...]:
         self._crds = None
