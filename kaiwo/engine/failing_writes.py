@@ -142,7 +142,7 @@ class FailingWrites:
     async def run(self) -> None:
         """Send dry runs until cancelled."""
         while True:
-            if not self._failures:
+            while not self._failures:  # a cause may have ended before this task ran
                 self._arrived.clear()
                 await self._arrived.wait()
             soonest = min(failure.due for failure in self._failures.values())

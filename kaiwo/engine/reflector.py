@@ -128,10 +128,10 @@ class Reflector:
     async def run(self) -> None:
         """List and watch until cancelled."""
         while True:
-            started = time.monotonic()
+            started, listed = time.monotonic(), False
             try:
                 version = await self._list()
-                started = time.monotonic()
+                started, listed = time.monotonic(), True
                 while True:
                     version = await self._watch(version)
                     self._count("closed")
@@ -144,7 +144,7 @@ class Reflector:
             except ConnectionBroken as error:
                 await self._failed("lost", error, started)
             except EngineError as error:
-                await self._failed("error", error, started)
+                await self._failed("error", error, started, listed=listed)
             except Exception as error:  # noqa: BLE001 -- a defect here must not end the reading of a kind
                 _log.exception("reading %s failed unexpectedly", self.name)
                 await self._failed("error", error, started)
@@ -272,14 +272,20 @@ class Reflector:
             self._on_denied()
 
     async def _failed(
-        self, reason: Literal["gone", "lost", "error"], error: Exception, started: float
+        self,
+        reason: Literal["gone", "lost", "error"],
+        error: Exception,
+        started: float,
+        *,
+        listed: bool = False,
     ) -> None:
         self._count(reason)
         if time.monotonic() - started >= HEALTHY_AFTER:
             self._retry.reset()
         retry_after = error.retry_after if isinstance(error, ApiError) and error.retry_after else 0.0
         pause = self._retry.next()
-        if isinstance(error, Forbidden | ConnectionBroken | ServerUnavailable):
+        lists_wholly = listed and isinstance(error, Forbidden)  # each time, for want of the right to watch
+        if not lists_wholly and isinstance(error, Forbidden | ConnectionBroken | ServerUnavailable):
             one_of_several = bool(self.denied) and len(self.store.namespaces) > 1
             pause = min(pause, DENIED_RETRY if one_of_several else SOON)
         pause = max(pause, min(retry_after, RETRY[1]))

@@ -99,8 +99,12 @@ class ConfigHistory:
             "kubectl apply --server-side --force-conflicts -f -"
         )
 
+    def begin(self) -> None:
+        """Begin to lead: another process may have kept specs since the ConfigMap was read."""
+        self._is_read = False
+
     async def read(self) -> None:
-        """Read the ConfigMap, once.
+        """Read the ConfigMap, once while this process leads.
 
         Raises:
             EngineError: it cannot be read.

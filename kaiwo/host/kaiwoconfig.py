@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
@@ -217,6 +218,7 @@ class ConfigController:
         monitoring: Callable[[int], Condition | None] = lambda _: None,
         sharding: Callable[[int], Condition | None] = lambda _: None,
         one_of_several: str = "",
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Prepare; `controller` is what the manager runs.
 
@@ -234,6 +236,7 @@ class ConfigController:
             one_of_several: the namespace of an installation that may have others beside it in the cluster,
                 which share the KaiwoConfig. It is in the types of the conditions that differ among them:
                 two operators must not write one condition back and forth. Empty for the only installation.
+            clock: monotonic seconds.
         """
         prefix = f"{one_of_several}/" if one_of_several else ""
         self._types = {type_: prefix + type_ for type_ in _OF_INSTALLATION}
@@ -249,14 +252,20 @@ class ConfigController:
         self._history = history
         self._facts = facts
         self._was_there = False
+        self._clock = clock
         self._crds: CrdReport | None = None
+        self._crds_due = 0.0
         self._recreated = CONFIG_RECREATED.gauge(manager.metrics.registry)
         watch = Watch(KAIWO_CONFIG, self._keys, Projection(owned_fields=(SPEC,)))
         self.controller = Controller(
-            "kaiwoconfig", [watch], self.reconcile, workers=1, initial=lambda: [KEY], kind=KAIWO_CONFIG.kind
+            "kaiwoconfig", [watch], self.reconcile, workers=1, initial=self._begin, kind=KAIWO_CONFIG.kind
         )
         manager.on_unreadable_change(lambda _: self.controller.enqueue(KEY))
         manager.client.failing_writes.on_change(lambda _: self.controller.enqueue(KEY))
+
+    def _begin(self) -> tuple[Key, ...]:
+        self._history.begin()
+        return (KEY,)
 
     def _keys(self, event: CacheEvent) -> tuple[Key, ...]:
         self._crds = None
@@ -348,9 +357,10 @@ class ConfigController:
         return merge_conditions(_conditions(entry), [condition], self._now(), drop=self._own_conditions[1:])
 
     async def _status(self, entry: CachedObject, history_problem: str) -> Object:
-        report = self._crds
-        if report is None:
+        report, clock = self._crds, self._clock()
+        if report is None or clock >= self._crds_due:
             report = self._crds = await self._read_crds()
+            self._crds_due = clock + _CRD_CHECK
         config = self._live.current
         facts = self._facts(config.default_cluster_queue_name)
         conditions = [

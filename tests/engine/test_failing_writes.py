@@ -180,6 +180,19 @@ def test_a_write_that_succeeds_ends_its_cause_at_once(server: Server) -> None:
     assert no_right not in server.writes
 
 
+async def test_a_cause_that_ends_at_once_does_not_end_the_dry_runs_for_later_ones(server: Server) -> None:
+    """One write fails and the next one succeeds before anything else runs, as when a connection is reset."""
+    async with server.probing():
+        await asyncio.sleep(0)
+        server.fail(create(), ConnectionBroken("reset"))
+        server.writes.on_write(create(), None)
+        await asyncio.sleep(0)
+        cause = server.fail(create(), WEBHOOK)
+        await server.pass_time(failing_writes.INTERVAL)
+    assert server.requests
+    assert server.ended[-1] == {cause}
+
+
 async def test_a_dry_run_of_a_delete_deletes_nothing(server: Server) -> None:
     """The options of a DELETE are read from its body."""
     options = msgspec.json.encode({"preconditions": {"uid": "u"}})

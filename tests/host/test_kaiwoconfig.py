@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+import asyncio
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 import pytest
+from prometheus_client import CollectorRegistry
 from pydantic import BaseModel, field_validator
 
 from kaiwo.api.crds import KAIWO_CONFIG
+from kaiwo.engine.cached_object import Projection
+from kaiwo.engine.errors import NotFound
 from kaiwo.engine.store import Cache
-from kaiwo.host.kaiwoconfig import LiveConfig
+from kaiwo.host.config_history import SPEC, ConfigHistory
+from kaiwo.host.config_warnings import ConfigFacts
+from kaiwo.host.crd_check import CrdReport
+from kaiwo.host.kaiwoconfig import KEY, ConfigController, LiveConfig
+from kaiwo.testing.builders import NOW
+
+if TYPE_CHECKING:
+    from kaiwo.engine.cached_object import CachedObject
+    from kaiwo.engine.resource import Object
 
 
 class Wrap(BaseModel):
@@ -42,8 +56,9 @@ class World:
 
     def __init__(self) -> None:
         self.cache = Cache()
-        self.store = self.cache.register(KAIWO_CONFIG)
+        self.store = self.cache.register(KAIWO_CONFIG, Projection(owned_fields=(SPEC,)))
         self.version = 0
+        self.spec: Any = None
         self.changes = 0
         self.live = LiveConfig(self.cache, {"ray": Wrap, "needy": Needy, "odd": Odd}, "research")
         self.queued = LiveConfig(self.cache, {}, "research", has_queue=True)
@@ -56,12 +71,17 @@ class World:
     def see(self, spec: Any, *, name: str = "kaiwo", event: str = "MODIFIED", status: Any = None) -> None:
         """A watch event."""
         self.version += 1
+        self.spec = spec
         metadata = {
             "name": name,
             "uid": name,
             "resourceVersion": str(self.version),
             "generation": self.version,
-        }
+            "managedFields": [
+                {"manager": "kubectl", "operation": "Update", "fieldsType": "FieldsV1",
+                 "fieldsV1": {"f:spec": {"f:defaultClusterQueueName": {}}}}
+            ],
+        }  # fmt: skip
         obj = {"metadata": metadata, "spec": spec, "status": status or {}}
         self.store.observe(event, self.store.decode(msgspec.json.encode(obj)))
 
@@ -218,3 +238,118 @@ def test_kept_values_replace_neither_valid_ones_nor_are_used_when_invalid(world:
     world.see(NONSENSE)
     assert not world.live.recover(KEPT)
     assert world.live.current.kube_scheduler_name == "next"
+
+
+@dataclass
+class Reports:
+    """What a controller of KaiwoConfig writes, and the CRDs that it finds.
+
+    Attributes:
+        world: has the KaiwoConfig.
+        crds: how the CRDs compare now.
+        reads: how often that was asked.
+        seconds: the time.
+    """
+
+    world: World
+    crds: CrdReport = field(default_factory=CrdReport)
+    reads: int = 0
+    seconds: float = 0.0
+
+    def controller(self, history: Any = None) -> ConfigController:
+        """A controller of an operator without plugins."""
+        manager: Any = SimpleNamespace(
+            cache=self.world.cache, writer=self, unreadable={},
+            on_unreadable_change=lambda _: None,
+            client=SimpleNamespace(failing_writes=SimpleNamespace(on_change=lambda _: None, messages={})),
+            event_recorder=SimpleNamespace(event=lambda *_: None),
+            metrics=SimpleNamespace(registry=CollectorRegistry()),
+        )  # fmt: skip
+        nothing_kept = SimpleNamespace(
+            begin=lambda: None,
+            read=self.nothing,
+            keep=self.nothing,
+            latest_of=lambda _: None,
+            is_recreated=lambda _: False,
+        )
+        plugins: Any = SimpleNamespace(queue_plugin="", states=(), labels_nodes=True, backends=())
+        return ConfigController(
+            manager, self.world.live, plugins,
+            now=lambda: NOW, crd_report=self.report,
+            history=history or nothing_kept, facts=lambda _: ConfigFacts(), clock=lambda: self.seconds,
+        )  # fmt: skip
+
+    async def nothing(self, *_: Any) -> None:
+        """Nothing is kept."""
+
+    async def report(self) -> CrdReport:
+        """Compare the CRDs."""
+        self.reads += 1
+        return self.crds
+
+    async def patch_status(self, _: CachedObject, status: Object, **__: Any) -> None:
+        """Take a status."""
+        self.world.see(self.world.spec, status=status)
+
+    @property
+    def current(self) -> str:
+        """Reason of the condition about the CRDs."""
+        entry = self.world.cache.get(KAIWO_CONFIG, None, "kaiwo")
+        assert entry is not None
+        [found] = [one for one in entry.part("status", "conditions") if one["type"] == "CRDsCurrent"]
+        reason: str = found["reason"]
+        return reason
+
+
+async def test_crds_that_are_updated_at_rest_are_noticed() -> None:
+    """Nobody edits the KaiwoConfig meanwhile; what comes in between costs no comparison."""
+    world = World()
+    reports = Reports(world, CrdReport(("an old field",)))
+    world.see({})
+    controller = reports.controller()
+    again = await controller.reconcile(KEY)
+    assert (reports.current, reports.reads) == ("Drift", 1)
+    assert again is not None
+    reports.crds = CrdReport()
+    reports.seconds = again / 2
+    await controller.reconcile(KEY)
+    assert (reports.current, reports.reads) == ("Drift", 1)
+    reports.seconds = again
+    await controller.reconcile(KEY)
+    assert (reports.current, reports.reads) == ("Current", 2)
+
+
+class ConfigMaps:
+    """An API server that holds the ConfigMap with the last specs."""
+
+    def __init__(self) -> None:
+        self.found: Object | None = None
+
+    async def get(self, *_: Any) -> Object:
+        """The ConfigMap."""
+        if self.found is None:
+            raise NotFound(404, "NotFound", "no such ConfigMap")
+        return self.found
+
+    async def apply(self, _: Any, obj: Object, **__: Any) -> None:
+        """Write it."""
+        self.found = obj
+
+
+async def test_specs_that_another_process_kept_stay() -> None:
+    """It led meanwhile: this one does not go on from what it knew before."""
+    world, maps = World(), ConfigMaps()
+    first, second = (ConfigHistory(maps, "system", "kaiwo") for _ in range(2))  # type: ignore[arg-type]
+    leads, other = (Reports(world).controller(history) for history in (first, second))
+    for number, process in enumerate((leads, other, leads)):
+        world.see({"defaultClusterQueueName": f"queue-{number}"})
+        stop = asyncio.Event()
+        term = asyncio.create_task(process.controller.run(world.cache, stop))
+        await asyncio.sleep(0)
+        while len(process.controller.queue) or process.controller.queue.active:
+            await asyncio.sleep(0)
+        stop.set()
+        await term
+    assert maps.found is not None
+    kept = [text.split("defaultClusterQueueName: ")[1].strip() for text in maps.found["data"].values()]
+    assert kept == ["queue-2", "queue-1", "queue-0"]

@@ -48,10 +48,9 @@ RETRY_SECONDS = 5.0
 """Seconds until the next look while a decision is carried out, or after something changed meanwhile."""
 
 BACKSTOP_SECONDS = 60.0
-"""Most seconds until the next look while somebody waits beyond the threshold in vain and others are past
-their duration: quotas, nodes and pods of others change without an event for this index. The first look comes
-after `RETRY_SECONDS`, since quota is given back a moment after its holder has ended; each further one after
-twice as long."""
+"""Most seconds until the next look while somebody waits in vain and others are past their duration: quotas,
+nodes and pods change without an event for this index. The first look comes after `RETRY_SECONDS`, since quota
+is given back a moment after its holder has ended; each further one after twice as long."""
 
 LONGEST_TIMER = 300.0
 """Seconds; a clock that is set back would else put a timer off by as much."""
@@ -162,7 +161,8 @@ class Preemption:
         )
         if not any(demand.since + threshold <= now for demand in demands):
             left = [(demand.since + threshold - now) / timedelta(seconds=1) for demand in demands]
-            return min((*left, LONGEST_TIMER)) if left else None
+            # Pods that lack something else now may lack GPUs later, which is no change of the index.
+            return min((*left, LONGEST_TIMER)) if left else self._next_vain_wait()
         holders, protected = self._holders(facts, now, config.preemption_protection)
         if not holders:
             return protected
@@ -170,8 +170,13 @@ class Preemption:
             return RETRY_SECONDS
         wait = await self._serve(facts, demands, holders)
         if wait is None:
-            wait, self._vain_wait = self._vain_wait, min(2 * self._vain_wait, BACKSTOP_SECONDS)
+            wait = self._next_vain_wait()
             return wait if protected is None else min(protected, wait)
+        return wait
+
+    def _next_vain_wait(self) -> float:
+        """Seconds until the next look after one that helped nobody; twice as long each time."""
+        wait, self._vain_wait = self._vain_wait, min(2 * self._vain_wait, BACKSTOP_SECONDS)
         return wait
 
     async def _serve(

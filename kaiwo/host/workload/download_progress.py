@@ -48,7 +48,7 @@ class DownloadFollower:
         client: Client,
         *,
         on_progress: Callable[[Key], None],
-        active: Callable[[], bool],
+        active: Callable[[Key], bool],
         interval: float = INTERVAL,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -57,7 +57,7 @@ class DownloadFollower:
         Args:
             client: reads logs.
             on_progress: called with the workload whose progress has changed.
-            active: whether this process is the one that writes; a follower that is not ends.
+            active: whether this process is the one that reconciles a workload; a follower that is not ends.
             interval: seconds between two reports.
             clock: monotonic seconds.
         """
@@ -120,12 +120,12 @@ class DownloadFollower:
 
     async def _read(self, key: Key, pod: str) -> None:
         pause = _FIRST_PAUSE
-        while self._active():
+        while self._active(key):
             try:
                 # Closed also when this is cancelled: the garbage collector comes too late.
                 async with aclosing(self._client.log(key.namespace, pod, container=CONTAINER)) as lines:
                     async for line in lines:
-                        if not self._active():
+                        if not self._active(key):
                             return
                         pause = _FIRST_PAUSE
                         self._denied = False

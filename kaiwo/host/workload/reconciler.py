@@ -113,7 +113,7 @@ class WorkloadReconciler:
         self._watched = frozenset(watch.resource for watch in watches)
         manager.on_unreadable_change(self.requeue_all)
         self._downloads = DownloadFollower(
-            manager.client, on_progress=self.controller.enqueue, active=lambda: manager.leading
+            manager.client, on_progress=self.controller.enqueue, active=self._writes
         )
         children = child_kinds(kind, registry)
         self._kinds = tuple(dict.fromkeys((*children, *secondary_kinds(kind, registry))))
@@ -133,11 +133,18 @@ class WorkloadReconciler:
                 POD, lambda event: on_pod_deleted(event, self._states, manager.cache, owners)
             )
 
+    def _writes(self, key: Key) -> bool:
+        """Whether this process is the one that reconciles a workload."""
+        shard = self._manager.shard
+        return self._manager.leading and (shard is None or shard.serves(key.namespace))
+
     def _forget_foreign(self, event: CacheEvent) -> None:
         """Forget a workload of another operator's namespace that is gone; it is not reconciled here."""
         shard, entry = self._manager.shard, event.latest
         if event.new is None and shard is not None and not shard.serves(entry.namespace):
-            self._states.forget(Key(entry.namespace, entry.name))
+            key = Key(entry.namespace, entry.name)
+            self._states.forget(key)
+            self._downloads.forget(key)
 
     def _without_status(self) -> list[Key]:
         """Workloads without a status: they go first at the start."""
@@ -193,8 +200,12 @@ class WorkloadReconciler:
             return None
         if entry.resource_version == state.outdated_version:
             return state.outdated_for(clock) or await self._read_again(entry, state)
-        if state.write_cause is not None and state.write_cause not in self._manager.client.failing_writes:
-            state.end_cause()
+        if state.write_cause is not None:
+            if state.write_cause in self._manager.client.failing_writes:
+                # Where it ended and came back, or another process led for a while, nobody holds the key now.
+                self.controller.hold(key, state.write_cause)
+            else:
+                state.end_cause()
         before = self._reader.fingerprint(entry, self._kinds, self._downloads.progress(key))
         if not state.is_current(before, clock):
             try:
@@ -252,13 +263,24 @@ class WorkloadReconciler:
         queue = self._registry.queue
         by_queue = queue is not None and status.get("reason") in queue.queue_reasons
         waits = not ended and (bool(unreadable) or not snapshot.has_child or by_queue)
-        if self._states.set_waiting(key, state, waits=waits, since=since):
+        begins = waits and not snapshot.has_child and key not in self._states.waiting
+        if self._states.set_waiting(key, state, waits=waits, since=since) or (
+            begins and self._is_behind(entry, state)
+        ):
             self.controller.enqueue(key)
         if ended:
             state.end(version)
         else:
             state.ended_version = ""  # somebody may have reset the status
         return state.requeue_after(decided.requeue_after, clock)
+
+    def _is_behind(self, entry: CachedObject, state: ReconcileState) -> bool:
+        """Whether an object named like a workload came or went since its plan.
+
+        What others make concerns a workload from the moment at which it is known to wait for the name.
+        """
+        named = self._reader.fingerprint(entry, self._kinds, None).named
+        return state.seen is not None and state.seen.named != named
 
     async def _plan_and_write(self, key: Key, snapshot: Snapshot, state: ReconcileState) -> Plan:
         """Plan and write until a plan has nothing left to write."""

@@ -159,11 +159,14 @@ def plan_create(case: PlanContext) -> Plan:
     stored = case.workload.spec.storage is not None
     storage = claims.reconcile_claims(case, resolved) if stored else claims.ClaimWrites()
     warnings += [*storage.warnings, *made.warnings]
-    if blocked := storage.blocked or secondary_resources.taken(case, made):
-        return _blocked(case, blocked, warnings)
+    # Volumes, ConfigMaps and downloads of others are not watched, so no event says that one is gone.
+    if storage.blocked:
+        return _blocked(case, storage.blocked, warnings, REJECTED_RETRY_SECONDS)
+    if taken := secondary_resources.taken(case, made):
+        return _blocked(case, taken, warnings)
     step = next_step(case, resolved, made.child) if stored else Step()
     if isinstance(step, Blocked):
-        return _blocked(case, step, warnings)
+        return _blocked(case, step, warnings, REJECTED_RETRY_SECONDS)
     if case.facts.rejection is not None and not step.failed:
         return _blocked(case, blocked_by_api(case.facts.rejection), warnings, REJECTED_RETRY_SECONDS)
     child = made.child

@@ -260,6 +260,19 @@ def test_a_workload_that_ends_or_goes_leaves_the_index(full: World) -> None:
     assert full.decide() is None
 
 
+def test_pods_that_lack_something_else_have_a_later_decision(full: World) -> None:
+    """That they lack GPUs later shows in their conditions alone: no workload begins to wait then."""
+    full.server.put("urgent", full.server.version(), status="COMPLETE", childUID="x", allocation={"gpus": 8})
+    full.runs("other", "", conditions=[], reason="Unschedulable", status="STARTING")
+    pod = full.server.cache.get(POD, "team", "other-0").full()
+    found = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    message = "0/2 nodes are available: 2 Insufficient memory."
+    pod["status"] = {"phase": "Pending", "conditions": [{**found, "message": message}]}
+    full.put(POD, pod)
+    assert [full.decide() for _ in range(5)] == [5.0, 10.0, 20.0, 40.0, BACKSTOP_SECONDS]
+    assert full.server.writes == []
+
+
 def test_pods_that_find_no_node_count_from_the_moment_they_found_none(full: World) -> None:
     """An admitted job whose pod is unschedulable for lack of these GPUs; for lack of memory it is not."""
     since = "2026-01-02T02:58:06Z"

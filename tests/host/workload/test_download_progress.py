@@ -58,7 +58,7 @@ async def following() -> AsyncIterator[tuple[Logs, DownloadFollower]]:
     downloads = DownloadFollower(
         logs,  # type: ignore[arg-type]  it has what is used of a client
         on_progress=logs.reported.append,
-        active=lambda: logs.leading,
+        active=lambda _: logs.leading,
         clock=lambda: logs.now,
     )
     try:

@@ -22,6 +22,7 @@ from kaiwo.testing import config, job, plugins, service
 from kaiwo.testing.builders import NOW
 from kaiwo.workload.download.progress import Progress
 from kaiwo.workload.model import DeletedChild, Registry
+from kaiwo.workload.plans.blocked import REJECTED_RETRY_SECONDS
 
 if TYPE_CHECKING:
     from conftest import World
@@ -528,6 +529,7 @@ def test_objects_of_somebody_else_are_not_touched(world: World, kind: Any, word:
     world.settle()
     assert reported(world) == ("ERROR", "NameConflict")
     assert f"{word} {NAME}" in world.status["message"]
+    assert world.plan().requeue_after == REJECTED_RETRY_SECONDS  # no watch says that it is gone
     assert len(world.writes) == writes
 
 

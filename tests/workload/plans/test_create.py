@@ -13,6 +13,7 @@ from kaiwo.plugin.queues import QueueAssignment, QueueSystem
 from kaiwo.testing import config, job
 from kaiwo.testing.overrides import override_methods
 from kaiwo.workload.model import ApiRejection, Create
+from kaiwo.workload.plans.blocked import REJECTED_RETRY_SECONDS
 
 if TYPE_CHECKING:
     from conftest import World
@@ -264,6 +265,7 @@ def test_a_claim_of_somebody_else_stops_the_job(world: World) -> None:
     foreign = {"metadata": {"name": "train-data", "uid": "x"}}
     world.set(auxiliaries={(PERSISTENT_VOLUME_CLAIM, "train-data"): foreign})
     assert "train-data" in refused(world, "NameConflict")
+    assert world.plan().requeue_after == REJECTED_RETRY_SECONDS  # no watch says that it is gone
 
 
 def test_a_priority_class_must_exist(world: World) -> None:
