@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from charts.generate.__main__ import CHART
 from charts.generate.switches import plugin_names
+from charts.generate.values import values
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -317,6 +318,24 @@ def test_a_wrong_value_is_refused_by_its_name(helm: Path, option: str, field: st
     assert done.returncode == 1
     assert done.stdout == ""
     assert field in done.stderr
+
+
+@pytest.mark.parametrize("value", [value.path for value in values({"operator": {}, "scheduler": {}})])
+def test_a_value_that_is_set_to_nothing_is_refused_by_its_name(helm: Path, value: str) -> None:
+    """Helm removes the default then: a policy without ports would allow all, an image would have no name."""
+    options = {"networkPolicy.enabled=true", "webhooks.enabled=true", f"{value}=null"}
+    if value in ("networkPolicy.enabled", "webhooks.enabled"):
+        options.remove(f"{value}=true")
+    done = subprocess.run(
+        [helm, "template", "any", CHART, "--set", ",".join(sorted(options))],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stdout == ""
+    where, _, name = value.rpartition(".")
+    assert f"- at '{'/' if where else ''}{where}': missing property '{name}'" in done.stderr
 
 
 def test_pods_run_where_the_values_say(helm: Path) -> None:
