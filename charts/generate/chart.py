@@ -119,6 +119,21 @@ def _checks() -> str:
 {{{{- if has .Release.Namespace .Values.watchNamespaces }}}}
 {{{{- fail "watchNamespaces: the operator writes nothing to its own namespace; name those of users" }}}}
 {{{{- end }}}}
+{{{{- if .Values.pluginsAllowed }}}}
+{{{{- range $plugin := .Values.plugins }}}}
+{{{{- $entry := printf "^%s@" $plugin }}}}
+{{{{- $allowed := false }}}}
+{{{{- range $.Values.pluginsAllowed }}}}
+{{{{- if regexMatch $entry . }}}}
+{{{{- $allowed = true }}}}
+{{{{- end }}}}
+{{{{- end }}}}
+{{{{- if not $allowed }}}}
+{{{{- $lacking := "pluginsAllowed lacks %s, which is in plugins; add it, or leave it out of plugins" }}}}
+{{{{- fail (printf $lacking $plugin) }}}}
+{{{{- end }}}}
+{{{{- end }}}}
+{{{{- end }}}}
 {{{{- if not .Values.webhooks.enabled }}}}
 {{{{- if .Values.webhooks.enforceGpuWorkloads }}}}
 {{{{- fail "webhooks.enforceGpuWorkloads needs webhooks.enabled: true" }}}}

@@ -302,6 +302,10 @@ def test_both_ways_install_the_same_for_random_choices(
         ("imagePullSecrets={Registry}", "/imagePullSecrets/0"),
         ("priorityClassName=High_1", "/priorityClassName"),
         ("webhooks.certificateSecret=-", "/webhooks/certificateSecret"),
+        (
+            "plugins={batch_job,deployment},pluginsAllowed={deployment@kaiwo-deployment}",
+            "pluginsAllowed lacks batch_job, which is in plugins",
+        ),
         ("identity=set", "identity needs webhooks.enabled: true"),
         ("webhooks.enforceGpuWorkloads=true", "webhooks.enforceGpuWorkloads needs webhooks.enabled: true"),
         ("webhooks.certificateSecret=a", "webhooks.certificateSecret needs webhooks.enabled: true"),
