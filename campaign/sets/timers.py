@@ -115,7 +115,7 @@ async def _certificates(skew: timedelta, directory: Path) -> None:
             if replica.serving.certificate:
                 _usable(replica, stored, trusted_before, now)
             replica.serving = stored
-        first.add(expiry(stored.certificate))
+        first.add(expiry(stored))
         now += _STEP
     rotations = len(first) - 1
     if not rotations:

@@ -43,7 +43,7 @@ The third column has the option or the part of `kaiwo manifests` that does the s
 
 {table}
 
-A value that is not in this table, or that has another type, is refused with its name.
+A value that is not in this table, has another type, or is set to nothing (null) is refused with its name.
 
 ## Differences from kaiwo manifests
 

@@ -320,15 +320,23 @@ def _wrapped(text: str, width: int) -> list[str]:
 
 
 def schema_json(table: Iterable[Value]) -> str:
-    """The text of values.schema.json."""
+    """The text of values.schema.json.
+
+    All values are required: Helm takes a null for the removal of a default, and templates would fail
+    without a name, or render a rule that allows everything.
+    """
     properties: dict[str, Any] = {"global": {"type": "object"}}
+    required: list[str] = []
     for value in table:
         first, _, second = value.path.partition(".")
         found = {"description": value.text, **value.schema}
+        if first not in required:
+            required.append(first)
         if second:
             inner = properties.setdefault(
-                first, {"type": "object", "additionalProperties": False, "properties": {}}
+                first, {"type": "object", "additionalProperties": False, "required": [], "properties": {}}
             )
+            inner["required"].append(second)
             inner["properties"][second] = found
         else:
             properties[first] = found
@@ -336,6 +344,7 @@ def schema_json(table: Iterable[Value]) -> str:
         "$schema": "http://json-schema.org/draft-07/schema#",
         "type": "object",
         "additionalProperties": False,
+        "required": required,
         "properties": properties,
     }
     return json.dumps(schema, indent=2) + "\n"

@@ -95,7 +95,7 @@ class CertificateController:
 
     Attributes:
         state: whether webhooks are served, and what is missing.
-        expires: when the certificate in use ends, None while there is none.
+        expires: when the certificate in use or its authority ends, None while there is none.
     """
 
     def __init__(
@@ -310,7 +310,7 @@ class CertificateController:
             self._trusted = None
         current = self._serving
         if current is not None and (current.certificate, current.key) == (stored.certificate, stored.key):
-            self._serving = stored
+            self._serving, self.expires = stored, expiry(stored)  # of other authorities, maybe
             return True
         usable = current is not None and fault_of(current, self._names, self._now()) is None
         if usable and (self._trusted is None or clock - self._trusted[1] < PROPAGATION):
@@ -327,7 +327,7 @@ class CertificateController:
         except OSError as error:
             self._unserved = self._failed("AddressUnusable", str(error))
             return False
-        self._serving, self.expires = stored, expiry(stored.certificate)
+        self._serving, self.expires = stored, expiry(stored)
         _log.info("webhook certificates: serving with one that expires at %s", self.expires)
         return True
 

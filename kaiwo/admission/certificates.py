@@ -104,23 +104,38 @@ def fault_of(given: Certificates, names: Iterable[str], now: datetime) -> Certif
         return CertificateFault(
             "CertificateInvalid", f"{KEY} is not the key of {CERTIFICATE}, or cannot be read"
         )
-    if given.authorities and not is_trusted(given.certificate, given.authorities):
+    if not given.authorities:
+        return None
+    signers = _signers(chain, given.authorities)
+    if not signers:
         return CertificateFault(
             "CertificateUntrusted", f"no authority in {AUTHORITIES} signed the certificate"
+        )
+    # The API server checks the life of an authority as that of the certificate.
+    ends = max(one.not_valid_after_utc for one in signers)
+    if now >= ends:
+        return CertificateFault(
+            "CertificateExpired", f"the authority in {AUTHORITIES} expired at {_shown(ends)}"
         )
     return None
 
 
 def is_trusted(certificate: bytes, authorities: bytes) -> bool:
     """Whether a certificate, or one of its chain, is among the authorities or was signed by one of them."""
-    trusted = _read(authorities)
-    return any(one == other or _signed(other, one) for one in _read(certificate) for other in trusted)
+    return bool(_signers(_read(certificate), authorities))
 
 
-def expiry(certificate: bytes) -> datetime | None:
-    """When a certificate ends; None if it cannot be read."""
-    chain = _read(certificate)
-    return chain[0].not_valid_after_utc if chain else None
+def expiry(given: Certificates) -> datetime | None:
+    """When certificates can be used no longer: the certificate or its last authority ends.
+
+    None if the certificate cannot be read.
+    """
+    chain = _read(given.certificate)
+    if not chain:
+        return None
+    signers = [one.not_valid_after_utc for one in _signers(chain, given.authorities)]
+    until = chain[0].not_valid_after_utc
+    return min(until, max(signers)) if signers else until
 
 
 def next_certificates(
@@ -226,6 +241,13 @@ def _general(name: str) -> GeneralName:
         return x509.IPAddress(ipaddress.ip_address(name))
     except ValueError:
         return x509.DNSName(name)
+
+
+def _signers(chain: Sequence[Certificate], authorities: bytes) -> list[Certificate]:
+    """The authorities that are in a chain or signed one of it."""
+    return [
+        other for other in _read(authorities) if any(one == other or _signed(other, one) for one in chain)
+    ]
 
 
 def _read(pem: bytes) -> list[Certificate]:

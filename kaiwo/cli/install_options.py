@@ -36,6 +36,13 @@ def installation_options(
     from kaiwo.install.render import OPERATOR_IMAGE, SCHEDULER_IMAGE, InstallOptions
 
     watched = sorted({name for part in watch_namespaces for name in part.replace(" ", "").split(",") if name})
+    # Of an empty variable of a shell, for example: it would give rights in all namespaces.
+    if watch_namespaces and not watched:
+        raise Failure(
+            "--watch-namespace: expected names of namespaces, got none",
+            "name the namespaces in which users work, or leave the option out to watch all",
+            code=USAGE,
+        )
     for option, name in (("--namespace", namespace), *(("--watch-namespace", name) for name in watched)):
         if name and (problem := PLAIN.problem(name)):
             raise Failure(f"{option}: {problem}", "give the name of a namespace", code=USAGE)
@@ -146,7 +153,9 @@ def pod_options(priority_class: str | None, pull_secrets: tuple[str, ...]) -> Po
     for option, name in named:
         if problem := _problem(name):
             raise Failure(f"{option}: {problem}", "give the name of an object", code=USAGE)
-    return PodOptions(PRIORITY_CLASS if priority_class is None else priority_class, pull_secrets)
+    # A server-side apply refuses a list that has a name twice.
+    distinct = tuple(dict.fromkeys(pull_secrets))
+    return PodOptions(PRIORITY_CLASS if priority_class is None else priority_class, distinct)
 
 
 def api_server_ports_of(network_policy: bool, ports: tuple[int, ...]) -> tuple[int, ...]:

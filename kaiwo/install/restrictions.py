@@ -22,7 +22,7 @@ LABEL_PREFIX: Final = f"{GROUP}/restrict-"
 """Start of the labels of a namespace, for example ``kaiwo.silogen.ai/restrict-queues=true``."""
 
 _QUEUE_LABELS: Final = "kueue.x-k8s.io/"
-"""Start of the labels by which an embedded object would choose a queue or a priority past the spec."""
+"""Start of the labels by which an object or a pod would choose a queue or a priority past the spec."""
 
 _HOW: Final = "ask an administrator for that right"
 
@@ -61,7 +61,7 @@ def restriction_validations(labels: str) -> list[Object]:
     """Validations of the policy. A field that does not change is not judged by who changes another one.
 
     Args:
-        labels: expression of a list with the labels of embedded objects and of their pod templates.
+        labels: expression of a list with the labels that users give to created objects and their pods.
     """
     queue, priority, user = (_value(name) for name in ("clusterQueue", "priorityClass", "user"))
     return [
@@ -95,8 +95,8 @@ def restriction_validations(labels: str) -> list[Object]:
         {
             "expression": f"!(variables.{_variable('queues')} || variables.{_variable('priority-classes')}) "
             f"|| ({labels}).all(l, type(l) != map || l.all(k, !k.startsWith('{_QUEUE_LABELS}')))",
-            "message": f"labels of an embedded object: none may start with {_QUEUE_LABELS} in this "
-            "namespace; use spec.clusterQueue and spec.priorityClass",
+            "message": f"spec.podTemplateSpecLabels and labels of embedded objects: none may start with "
+            f"{_QUEUE_LABELS} in this namespace; use spec.clusterQueue and spec.priorityClass",
             "reason": "Forbidden",
         },
         _validation(

@@ -39,6 +39,12 @@ MAX_ITEMS: Final = 2000
 """Containers and volumes of all templates: the API server limits what evaluating a rule may cost."""
 
 
+_POD_LABELS: Final = (
+    "('podTemplateSpecLabels' in variables.spec ? [variables.spec.podTemplateSpecLabels] : [])"
+)
+"""Expression of a list with the labels that the spec itself gives to pods."""
+
+
 def workload_policy(
     backends: Iterable[Backend], installation: str, restricted: Collection[Restriction] = ()
 ) -> list[RenderedManifest]:
@@ -115,7 +121,7 @@ def workload_policy(
                 "message": FOREIGN_NAMESPACE,
                 "reason": "Forbidden",
             },
-            *restriction_validations(_embedded_metadata(chosen, "labels")),
+            *restriction_validations(f"{_embedded_metadata(chosen, 'labels')} + {_POD_LABELS}"),
         ],
         "auditAnnotations": [DANGEROUS_AUDIT],
     }

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import ssl
+import tempfile
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from kaiwo.admission.certificates import (
     LIFETIME,
@@ -43,7 +48,7 @@ def test_a_new_certificate_can_be_used_at_once_and_is_kept(fresh: Certificates) 
     for clock in (-HOUR, timedelta(), HOUR):
         assert fault_of(fresh, NAMES, NOW + clock) is None
         assert decided(fresh, NOW + clock) is None
-    assert expiry(fresh.certificate) == NOW + LIFETIME
+    assert expiry(fresh) == NOW + LIFETIME
 
 
 def test_an_empty_secret_is_filled() -> None:
@@ -143,6 +148,38 @@ def test_an_expired_certificate_and_one_for_another_name_are_replaced(fresh: Cer
     assert next_certificates(fresh, None, ("kaiwo-webhooks.other.svc",), NOW) is not None
 
 
+def given_by_hand(authority_until: datetime, until: datetime) -> Certificates:
+    """Certificates as an administrator makes them, whose authority has a life of its own."""
+    authority_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
+    issuer = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "by hand")])
+
+    def made(subject: x509.Name, of: ec.EllipticCurvePrivateKey, end: datetime, *, ca: bool) -> bytes:
+        builder = x509.CertificateBuilder(issuer, subject, of.public_key(), x509.random_serial_number())
+        dated = builder.not_valid_before(NOW - 300 * DAY).not_valid_after(end)
+        names = x509.SubjectAlternativeName([x509.DNSName(name) for name in NAMES])
+        dated = dated.add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
+        signed = dated.add_extension(names, critical=False).sign(authority_key, hashes.SHA256())
+        return signed.public_bytes(serialization.Encoding.PEM)
+
+    text = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    leaf = made(x509.Name([]), key, until, ca=False)
+    return Certificates(leaf, text, made(issuer, authority_key, authority_until, ca=True))
+
+
+def test_an_authority_that_has_expired_is_named() -> None:
+    """The API server would refuse each handshake, while the certificate itself is valid for a year."""
+    given = given_by_hand(NOW + 30 * DAY, NOW + 365 * DAY)
+    assert fault_of(given, NAMES, NOW) is None
+    assert expiry(given) == NOW + 30 * DAY
+    late = fault_of(given, NAMES, NOW + 30 * DAY)
+    assert late == ("CertificateExpired", "the authority in ca.crt expired at 2026-12-22T12:00:00Z")
+    assert expiry(replace(given, authorities=b"")) == NOW + 365 * DAY
+    with pytest.raises(ssl.SSLCertVerificationError, match="certificate has expired"):
+        handshake_with(given_by_hand(datetime.now(UTC) - DAY, datetime.now(UTC) + DAY))
+
+
 def test_nothing_of_a_key_is_shown(fresh: Certificates) -> None:
     """A log line with the object, or with a fault, holds no part of it."""
     assert repr(fresh) == "Certificates()"
@@ -153,15 +190,22 @@ def test_nothing_of_a_key_is_shown(fresh: Certificates) -> None:
 def test_python_and_openssl_accept_a_handshake_with_it() -> None:
     """Strict verification of name, usage and chain, TLS 1.2 and 1.3."""
     made = issue(NAMES, datetime.now(UTC))
-    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    import tempfile
+    for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+        handshake_with(made, version, ssl.VERIFY_X509_STRICT)
 
+
+def handshake_with(
+    given: Certificates,
+    version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3,
+    strict: ssl.VerifyFlags = ssl.VERIFY_DEFAULT,
+) -> None:
+    """Carry out a handshake of a client that trusts the authorities."""
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with tempfile.NamedTemporaryFile() as file:
-        file.write(made.certificate + made.key)
+        file.write(given.certificate + given.key)
         file.flush()
         server.load_cert_chain(file.name)
-    for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
-        client = ssl.create_default_context(cadata=made.authorities.decode())
-        client.verify_flags |= ssl.VERIFY_X509_STRICT
-        client.maximum_version = version
-        shake_hands(client, server, NAMES[0])
+    client = ssl.create_default_context(cadata=given.authorities.decode())
+    client.verify_flags |= strict
+    client.maximum_version = version
+    shake_hands(client, server, NAMES[0])

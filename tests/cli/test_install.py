@@ -293,6 +293,8 @@ def test_the_namespaces_of_workloads_are_bounded_and_users_own(cli: Cli) -> None
     assert env_of(given)["KAIWO_WATCH_NAMESPACE"] == "a,b,c"
     for value, problem in (
         ("team_a", '--watch-namespace: "team_a" may have at most 63 characters'),
+        ("", "--watch-namespace: expected names of namespaces, got none"),
+        (" ,", "--watch-namespace: expected names of namespaces, got none"),
         ("a,kube-system", "the operator writes nothing to kube-system"),
         ("kaiwo-system", "the operator writes nothing to kaiwo-system"),
         (",".join(f"n{number}" for number in range(65)), "at most 64 namespaces"),
@@ -605,9 +607,10 @@ def test_network_policies_follow_the_ports_of_the_programs(cli: Cli) -> None:
 
 
 def test_pods_have_the_chosen_priority_and_pull_secrets(cli: Cli) -> None:
-    """A cluster whose quota forbids system-cluster-critical gets another class, or none."""
+    """A quota may forbid system-cluster-critical; an apply refuses a pull secret that is listed twice."""
     parts = ("manifests", "operator", "scheduler")
-    text = cli(*parts, "--priority-class", "high", "--image-pull-secret", "a", "--image-pull-secret", "b").out
+    secrets = [part for name in ("a", "b", "a") for part in ("--image-pull-secret", name)]
+    text = cli(*parts, "--priority-class", "high", *secrets).out
     without = cli(*parts, "--priority-class", "").out
     for name in ("kaiwo-operator", "kaiwo-scheduler"):
         pod = find(text, "Deployment", name)["spec"]["template"]["spec"]

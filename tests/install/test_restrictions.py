@@ -191,11 +191,15 @@ TEMPLATE = {"priorityClassName": "urgent", "containers": [{"name": "a", "image":
         ),
         (
             {"job": {"metadata": {"labels": {"kueue.x-k8s.io/priority-class": "urgent"}}}},
-            "labels of an embedded object: none may start with kueue.x-k8s.io/",
+            "spec.podTemplateSpecLabels and labels of embedded objects: none may start with kueue.x-k8s.io/",
         ),
         (
             {"job": {"spec": {"template": {"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "x"}}}}}},
-            "labels of an embedded object: none may start with kueue.x-k8s.io/",
+            "spec.podTemplateSpecLabels and labels of embedded objects: none may start with kueue.x-k8s.io/",
+        ),
+        (
+            {"podTemplateSpecLabels": {"kueue.x-k8s.io/priority-class": "urgent"}},
+            "spec.podTemplateSpecLabels and labels of embedded objects: none may start with kueue.x-k8s.io/",
         ),
     ],
 )

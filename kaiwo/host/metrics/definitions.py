@@ -136,7 +136,7 @@ REVIEW_SECONDS: Final = MetricDefinition(
 )  # fmt: skip
 CERTIFICATE_EXPIRY: Final = MetricDefinition(
     "kaiwo_webhook_certificate_expiry_timestamp_seconds", "gauge", WEBHOOKS,
-    "When the certificate that is served ends; 0 while there is none.",
+    "When the certificate that is served, or its authority, ends; 0 while there is none.",
 )  # fmt: skip
 
 OF_HOST: Final = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import tarfile
 from dataclasses import dataclass, field, replace
@@ -15,7 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from charts.generate.__main__ import CHART
+from charts.generate.chart import semantic
 from charts.generate.switches import plugin_names
+from charts.generate.values import values
+from kaiwo.api.crd_versions import VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +34,10 @@ pytestmark = pytest.mark.slow
 
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 PARTS = ("crds", "rbac", "operator", "scheduler")
-CHART_LABELS = {"app.kubernetes.io/managed-by": "Helm", "helm.sh/chart": f"kaiwo-{version('kaiwo')}"}
+CHART_LABELS = {
+    "app.kubernetes.io/managed-by": "Helm",
+    "helm.sh/chart": f"kaiwo-{semantic(version('kaiwo'))}",
+}
 ALL = plugin_names()
 
 
@@ -295,6 +302,10 @@ def test_both_ways_install_the_same_for_random_choices(
         ("imagePullSecrets={Registry}", "/imagePullSecrets/0"),
         ("priorityClassName=High_1", "/priorityClassName"),
         ("webhooks.certificateSecret=-", "/webhooks/certificateSecret"),
+        (
+            "plugins={batch_job,deployment},pluginsAllowed={deployment@kaiwo-deployment}",
+            "pluginsAllowed lacks batch_job, which is in plugins",
+        ),
         ("identity=set", "identity needs webhooks.enabled: true"),
         ("webhooks.enforceGpuWorkloads=true", "webhooks.enforceGpuWorkloads needs webhooks.enabled: true"),
         ("webhooks.certificateSecret=a", "webhooks.certificateSecret needs webhooks.enabled: true"),
@@ -317,6 +328,24 @@ def test_a_wrong_value_is_refused_by_its_name(helm: Path, option: str, field: st
     assert done.returncode == 1
     assert done.stdout == ""
     assert field in done.stderr
+
+
+@pytest.mark.parametrize("value", [value.path for value in values({"operator": {}, "scheduler": {}})])
+def test_a_value_that_is_set_to_nothing_is_refused_by_its_name(helm: Path, value: str) -> None:
+    """Helm removes the default then: a policy without ports would allow all, an image would have no name."""
+    options = {"networkPolicy.enabled=true", "webhooks.enabled=true", f"{value}=null"}
+    if value in ("networkPolicy.enabled", "webhooks.enabled"):
+        options.remove(f"{value}=true")
+    done = subprocess.run(
+        [helm, "template", "any", CHART, "--set", ",".join(sorted(options))],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stdout == ""
+    where, _, name = value.rpartition(".")
+    assert f"- at '{'/' if where else ''}{where}': missing property '{name}'" in done.stderr
 
 
 def test_pods_run_where_the_values_say(helm: Path) -> None:
@@ -353,6 +382,38 @@ def test_definitions_stay_when_the_release_is_removed(helm: Path) -> None:
     assert {crd["metadata"]["annotations"]["helm.sh/resource-policy"] for crd in crds} == {"keep"}
 
 
+@pytest.mark.parametrize(
+    ("own", "live", "refused"),
+    [
+        ("0.2.0", "0.2.0", False),
+        ("0.2.0", "0.1.9", False),
+        ("0.2.0", "0.10.0", True),
+        ("0.2.0", "0.2.0rc1", False),
+        ("0.1.0", "0.2.0rc1", True),
+        ("0.2.0rc1", "0.2.0rc2", True),
+        ("0.2.0rc2", "0.2.0b10", False),
+        ("0.2.0rc1", "0.2.0", True),
+        ("0.2.0", "", False),
+        ("0.2.0", "somebody's", False),
+    ],
+)
+def test_definitions_of_a_later_version_are_not_replaced(
+    helm: Path, tmp_path: Path, own: str, live: str, refused: bool
+) -> None:
+    """Also where one of both is a release candidate, whose chart Helm takes by its version."""
+    chart = tmp_path / "kaiwo"
+    shutil.copytree(CHART, chart)
+    head = yaml.safe_load((chart / "Chart.yaml").read_text())
+    (chart / "Chart.yaml").write_text(yaml.safe_dump(head | {"version": semantic(own), "appVersion": own}))
+    checks = chart / "templates" / "checks.yaml"
+    question = 'lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" $name'
+    answer = f'dict "metadata" (dict "annotations" (dict "{VERSION}" "{live}"))'
+    assert question in checks.read_text()
+    checks.write_text(checks.read_text().replace(question, answer))
+    done = subprocess.run([helm, "template", "any", chart], capture_output=True, text=True, check=False)
+    assert (done.returncode, f"is of Kaiwo {live}, later than {own};" in done.stderr) == (refused, refused)
+
+
 def test_the_chart_has_no_warning(helm: Path) -> None:
     """Strict linting takes warnings for errors."""
     done = subprocess.run([helm, "lint", "--strict", CHART], capture_output=True, text=True, check=False)
@@ -367,7 +428,7 @@ def test_the_package_is_reproducible(helm: Path, tmp_path: Path) -> None:
         command = [helm, "package", CHART, "--destination", tmp_path / name]
         subprocess.run(command, capture_output=True, check=True)
         (archive,) = (tmp_path / name).glob("*.tgz")
-        assert archive.name == f"kaiwo-{version('kaiwo')}.tgz"
+        assert archive.name == f"kaiwo-{semantic(version('kaiwo'))}.tgz"
         with tarfile.open(archive) as opened:
             members.append([(m.name, m.mode, opened.extractfile(m).read()) for m in opened])  # type: ignore[union-attr]  # files only
     assert members[0] == members[1]
