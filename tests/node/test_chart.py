@@ -112,11 +112,15 @@ def installation(
     release = Installation(real_node, tmp_path_factory.mktemp("helm"), binaries.ensure_helm())
     (node,) = real_node.api.get("/api/v1/nodes")["items"]
     status = f"/api/v1/nodes/{node['metadata']['name']}/status"
-    gpus = [
-        {"op": "add", "path": f"/status/{part}/{GPU.replace('/', '~1')}", "value": "4"}
-        for part in ("capacity", "allocatable")
-    ]
-    real_node.api.request("PATCH", status, gpus, content_type="application/json-patch+json")
+
+    def set_gpus(count: str) -> None:
+        changes = [
+            {"op": "add", "path": f"/status/{part}/{GPU.replace('/', '~1')}", "value": count}
+            for part in ("capacity", "allocatable")
+        ]
+        real_node.api.request("PATCH", status, changes, content_type="application/json-patch+json")
+
+    set_gpus("4")
     release.before = objects_of(real_node)
     settings = [word for name, value in VALUES.items() for word in ("--set", f"{name}={value}")]
     options = [
@@ -132,6 +136,7 @@ def installation(
     wait_for("an answer through the Service", lambda: reviews(real_node))
     yield release
     release.helm("uninstall", "kaiwo", "--ignore-not-found")
+    set_gpus(node["status"]["capacity"].get(GPU, "0"))
 
 
 def reviews(sandbox: Sandbox) -> bool:
