@@ -113,7 +113,9 @@ class WorkloadReconciler:
         self._watched = frozenset(watch.resource for watch in watches)
         manager.on_unreadable_change(self.requeue_all)
         self._downloads = DownloadFollower(
-            manager.client, on_progress=self.controller.enqueue, active=self._writes
+            manager.client,
+            on_progress=self.controller.enqueue,
+            active=lambda key: manager.leading and self._serves(key.namespace),
         )
         children = child_kinds(kind, registry)
         self._kinds = tuple(dict.fromkeys((*children, *secondary_kinds(kind, registry))))
@@ -133,15 +135,15 @@ class WorkloadReconciler:
                 POD, lambda event: on_pod_deleted(event, self._states, manager.cache, owners)
             )
 
-    def _writes(self, key: Key) -> bool:
-        """Whether this process is the one that reconciles a workload."""
+    def _serves(self, namespace: str) -> bool:
+        """Whether the workloads of a namespace are reconciled in this process, while it leads."""
         shard = self._manager.shard
-        return self._manager.leading and (shard is None or shard.serves(key.namespace))
+        return shard is None or shard.serves(namespace)
 
     def _forget_foreign(self, event: CacheEvent) -> None:
         """Forget a workload of another operator's namespace that is gone; it is not reconciled here."""
-        shard, entry = self._manager.shard, event.latest
-        if event.new is None and shard is not None and not shard.serves(entry.namespace):
+        entry = event.latest
+        if event.new is None and not self._serves(entry.namespace):
             key = Key(entry.namespace, entry.name)
             self._states.forget(key)
             self._downloads.forget(key)

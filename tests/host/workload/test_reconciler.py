@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import copy
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -178,46 +179,51 @@ async def idle(reconciler: WorkloadReconciler) -> None:
             await asyncio.sleep(0)
 
 
-async def test_a_cause_that_comes_back_at_once_requeues_a_workload_when_it_really_ends(
-    server: Server, reconciler: WorkloadReconciler
-) -> None:
-    """The webhook works for one write of somebody else, and fails again before the workload writes."""
+@contextlib.asynccontextmanager
+async def term(reconciler: WorkloadReconciler, server: Server) -> AsyncIterator[None]:
+    """A term of the Lease, in which the controller runs."""
     stop = asyncio.Event()
     running = asyncio.create_task(reconciler.controller.run(server.cache, stop))
     await asyncio.sleep(0)
+    try:
+        yield
+    finally:
+        stop.set()
+        await running
+
+
+async def refused(server: Server, reconciler: WorkloadReconciler) -> None:
+    """Submit a workload whose Job the webhook refuses."""
     server.webhook_fails = True
     server.put(KAIWO_JOB, job(image="image:1", entrypoint="echo hello"))
     await idle(reconciler)
     assert (server.posts, server.reasons) == (1, ["WriteRefused"])
-    server.webhook(fails=False)
-    server.webhook(fails=True)
-    await idle(reconciler)
-    server.webhook(fails=False)
-    await idle(reconciler)
-    assert server.cache.get(JOB, "default", "train") is not None
-    stop.set()
-    await running
+
+
+async def test_a_cause_that_comes_back_at_once_requeues_a_workload_when_it_really_ends(
+    server: Server, reconciler: WorkloadReconciler
+) -> None:
+    """The webhook works for one write of somebody else, and fails again before the workload writes."""
+    async with term(reconciler, server):
+        await refused(server, reconciler)
+        server.webhook(fails=False)
+        server.webhook(fails=True)
+        await idle(reconciler)
+        server.webhook(fails=False)
+        await idle(reconciler)
+        assert server.cache.get(JOB, "default", "train") is not None
 
 
 async def test_a_cause_that_ends_after_another_term_requeues_a_workload(
     server: Server, reconciler: WorkloadReconciler
 ) -> None:
     """The Lease is lost and held again while the webhook fails, as when the API server is restarted."""
-    for term in range(2):
-        stop = asyncio.Event()
-        running = asyncio.create_task(reconciler.controller.run(server.cache, stop))
-        await asyncio.sleep(0)
-        if term == 0:
-            server.webhook_fails = True
-            server.put(KAIWO_JOB, job(image="image:1", entrypoint="echo hello"))
-            await idle(reconciler)
-            assert (server.posts, server.reasons) == (1, ["WriteRefused"])
-        else:
-            await idle(reconciler)
-            server.webhook(fails=False)
-            await idle(reconciler)
-        stop.set()
-        await running
+    async with term(reconciler, server):
+        await refused(server, reconciler)
+    async with term(reconciler, server):
+        await idle(reconciler)
+        server.webhook(fails=False)
+        await idle(reconciler)
     assert server.cache.get(JOB, "default", "train") is not None
 
 
@@ -225,17 +231,13 @@ async def test_a_name_that_becomes_free_while_the_conflict_is_reported_is_taken(
     server: Server, reconciler: WorkloadReconciler
 ) -> None:
     """Whose status does not say yet that it waits for the name does so all the same."""
-    stop = asyncio.Event()
-    running = asyncio.create_task(reconciler.controller.run(server.cache, stop))
-    await asyncio.sleep(0)
-    server.put(JOB, {"metadata": {"name": "train", "namespace": "default", "uid": "uid-of-another"}})
-    server.on_status = lambda: server.remove(JOB, "train") if len(server.reasons) == 1 else None
-    server.put(KAIWO_JOB, job(image="image:1", entrypoint="echo hello"))
-    await idle(reconciler)
-    assert server.reasons[0] == "NameConflict"
-    assert server.posts == 1
-    stop.set()
-    await running
+    async with term(reconciler, server):
+        server.put(JOB, {"metadata": {"name": "train", "namespace": "default", "uid": "uid-of-another"}})
+        server.on_status = lambda: server.remove(JOB, "train") if len(server.reasons) == 1 else None
+        server.put(KAIWO_JOB, job(image="image:1", entrypoint="echo hello"))
+        await idle(reconciler)
+        assert server.reasons[0] == "NameConflict"
+        assert server.posts == 1
 
 
 async def test_downloads_in_a_namespace_of_another_process_are_not_followed(
