@@ -129,9 +129,12 @@ async def test_a_kind_of_kueue_that_comes_after_the_others_is_noticed_at_once(
     bare.create_namespace(namespace)
     await there.create(KAIWO_JOB, job_in(namespace))
     appear(but=LOCAL_QUEUE.plural)
-    lacks = lambda obj: obj and any(  # noqa: E731
-        (item["type"], item["reason"]) == ("LocalQueuesSynced", "NotServed")
-        for item in obj.get("status", {}).get("conditions", ())
+    lacks = lambda obj: (
+        obj
+        and any(  # noqa: E731
+            (item["type"], item["reason"]) == ("LocalQueuesSynced", "NotServed")
+            for item in obj.get("status", {}).get("conditions", ())
+        )
     )
     queues = lambda obj: obj and says("READY", "Synced")(obj) and lacks(obj)  # noqa: E731
     await until(there, QUEUE_CONFIG, None, "kaiwo", queues, timeout=120)
