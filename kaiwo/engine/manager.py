@@ -290,7 +290,7 @@ class Manager:
             listener(namespace)
 
     def _served(self, resource: Resource) -> None:
-        """Tell listeners of a kind that comes or goes; the kinds of a group come together, one by one."""
+        """Report a kind that comes or goes; the kinds of a group come together, one by one."""
         if self.is_served(resource):
             for kind, reflectors in self._reflectors.items():
                 if kind.group == resource.group:

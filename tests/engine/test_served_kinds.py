@@ -48,7 +48,7 @@ class Served(Client):
 
 
 class Changes:
-    """The kinds that a manager tells of, in their order."""
+    """The kinds that a manager reports, in their order."""
 
     def __init__(self, manager: Manager) -> None:
         self._manager = manager
@@ -68,7 +68,7 @@ class Changes:
 
 @asynccontextmanager
 async def running(client: Served) -> AsyncIterator[Changes]:
-    """A manager that watches all kinds; what it tells of them."""
+    """A manager that watches all kinds; what it reports of them."""
     async with client:
         manager = Manager(client, field_manager="test", applied_annotation="applied", component="test")
         for kind in ALL:
@@ -88,16 +88,16 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reflector, "UNSERVED_RETRY", (3600.0, 3600.0))
 
 
-async def test_a_kind_that_is_not_served_is_told() -> None:
+async def test_a_kind_that_is_not_served_is_reported() -> None:
     """Each kind once, and only those that are missing."""
     client = Served()
     client.kinds = {SECOND}
     async with running(client) as changes:
-        told = [await changes.next(), await changes.next()]
-    assert sorted(told, key=lambda item: item[0].plural) == [(FIRST, False), (FOREIGN, False)]
+        reported = [await changes.next(), await changes.next()]
+    assert sorted(reported, key=lambda item: item[0].plural) == [(FIRST, False), (FOREIGN, False)]
 
 
-async def test_kinds_of_a_group_are_looked_for_as_soon_as_one_is_served() -> None:
+async def test_kinds_of_a_group_are_listed_as_soon_as_one_is_served() -> None:
     """The definitions of a group are installed one by one; another group is not asked for more often."""
     client = Served()
     async with running(client) as changes:

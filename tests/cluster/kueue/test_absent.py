@@ -129,15 +129,13 @@ async def test_a_kind_of_kueue_that_comes_after_the_others_is_noticed_at_once(
     bare.create_namespace(namespace)
     await there.create(KAIWO_JOB, job_in(namespace))
     appear(but=LOCAL_QUEUE.plural)
-    lacks = lambda obj: (
-        obj
-        and any(  # noqa: E731
-            (item["type"], item["reason"]) == ("LocalQueuesSynced", "NotServed")
-            for item in obj.get("status", {}).get("conditions", ())
-        )
-    )
-    queues = lambda obj: obj and says("READY", "Synced")(obj) and lacks(obj)  # noqa: E731
-    await until(there, QUEUE_CONFIG, None, "kaiwo", queues, timeout=120)
+
+    def only_local_queues_lack(obj: Object | None) -> bool:
+        conditions = ((obj or {}).get("status") or {}).get("conditions", ())
+        lack = [item["type"] for item in conditions if item["reason"] == "NotServed"]
+        return says("READY", "Synced")(obj) and lack == ["LocalQueuesSynced"]
+
+    await until(there, QUEUE_CONFIG, None, "kaiwo", only_local_queues_lack, timeout=120)
     names = appear()
     has_child = lambda obj: obj and obj.get("status", {}).get("childUID")  # noqa: E731
     await until(there, KAIWO_JOB, namespace, "waits", has_child, timeout=120)
