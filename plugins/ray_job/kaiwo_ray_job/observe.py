@@ -88,7 +88,7 @@ def _failure(seen: Observation, status: Object, name: str) -> Finding:
     given = status.get("reason") or default
     reason = reason_word(given)
     said = _said(f"RayJob {name} failed ({reason})", status)
-    found = failure(seen)
+    found = failure(seen, parse_time(status.get("startTime")))
     if found is None:
         return Finding(reason, said)
     return Finding(found.reason if reason == "Failed" else reason, f"{said}; {found.message}")
