@@ -171,8 +171,7 @@ def _without_pods(
     manager = spec.get("managedBy")
     if not manager or manager == _OWN_CONTROLLER:
         return None
-    where = "its spec.managedBy" if adopted else "spec.job.spec.managedBy"
-    who = f"Job {name} is run by {manager}, as {where} says"
+    who = f"Job {name} is run by {manager}, as its spec.managedBy says"
     ready = status.get("ready")
     if isinstance(ready, int) and ready > 0:
         text = f"{who}; {ready} of its pods are ready"
