@@ -112,10 +112,12 @@ class BackendBase(ABC):
         return {}
 
     def merge_live(self, desired: Object, live: Object) -> Object:
-        """The rendered child with what others own inside lists that an apply replaces as a whole.
+        """The rendered child with what others decide on the live one.
 
-        Called only for ``write="apply"``. The default returns the rendered child itself; a result that is
+        With ``write="apply"``: their items in lists that an apply replaces as a whole. A result that is
         another object is written only onto the version of the live child that it was computed from.
+        With ``write="create"``: their values at ``patch_paths``, which are left as they are unless the user
+        changes the field. The default returns the rendered child itself.
 
         Args:
             desired: the rendered child.

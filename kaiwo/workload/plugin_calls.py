@@ -147,7 +147,7 @@ def tuned(
 
 
 def merged(backend: Backend, desired: Object, live: Object) -> Object:
-    """The rendered child with what others own inside lists that are replaced as a whole."""
+    """The rendered child with what others decide on the live one."""
     return _call(backend, BackendBase.merge_live, "merge", (dict,), desired, live)
 
 

@@ -87,9 +87,14 @@ def passed(begun: datetime | None, started: datetime | None) -> tuple[str, ...]:
     return (*(("STARTING",) if begun or started else ()), *(("RUNNING",) if started else ()))
 
 
-def failure(seen: Observation) -> Finding | None:
-    """Why pods of the child failed, those that no longer exist included; None when no pod has a cause."""
-    return pod_failure.failure([*seen.pods, *reversed(seen.gone)])
+def failure(seen: Observation, begun: datetime | None = None) -> Finding | None:
+    """Why pods of the child failed, those that no longer exist included; None when no pod has a cause.
+
+    Args:
+        seen: what is known of the child.
+        begun: when its current run began, None if unknown. Pods of the run before an eviction do not count.
+    """
+    return pod_failure.failure(pod_status.of_run((*seen.pods, *reversed(seen.gone)), begun))
 
 
 def owner(pod: Object) -> tuple[str, str] | None:
@@ -164,7 +169,8 @@ def active(
     finding = found.finding or Finding("Running" if running else "Starting", "")
     message = finding.message
     if running:
-        count = f"{reached} of {len(pods)} pods run; " if reached else ""
+        wanted = sum(not pod_status.has_ended(pod) for pod in pods)
+        count = f"{reached} of {wanted} pods run; " if reached else ""
         message = f"{count}{message}" if message else f"{what} runs"
     return Outcome(
         status="RUNNING" if running else "STARTING",

@@ -102,8 +102,7 @@ class _BackendCases:
         yield probe("observe", self._observe, self._as_observation, Outcome, fault=_fault_of_outcome)
         yield probe("immutable_part", self._child_only, lambda case: (case,), object)
         yield probe("tune_secondary", self._tune, self._as_tune, dict)
-        if self.form.write == "apply":
-            yield probe("merge_live", self._merge, lambda case: (case["desired"], case["live"]), dict)
+        yield probe("merge_live", self._merge, lambda case: (case["desired"], case["live"]), dict)
 
     def _workload(self, sampler: Sampler) -> Case:
         return {"workload": self.documents.workload(sampler, self.form.kind, self.backend)}

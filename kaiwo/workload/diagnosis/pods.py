@@ -119,7 +119,7 @@ def failures(facts: DiagnosisFacts) -> Iterator[DiagnosedCause]:
     """How containers ended, of a workload that has failed."""
     if "FAILED" not in (facts.word, facts.outcome.status if facts.outcome else ""):
         return
-    if found := pod_failure.failed_pod(pod for pod in facts.pods if not downloads(pod)):
+    if found := _failed_pod(facts):
         pod, finding = found
         yield DiagnosedCause(
             finding.reason,
@@ -127,6 +127,20 @@ def failures(facts: DiagnosisFacts) -> Iterator[DiagnosedCause]:
             object=title(pod),
             evidence=(*restart_counts(pod), *log_lines(facts, pod), *quoted_events(facts, pod)),
         )
+
+
+def _failed_pod(facts: DiagnosisFacts) -> pod_failure.FailedPod | None:
+    """The pod that the outcome names as the cause, otherwise the one that failed first.
+
+    A backend leaves out pods that its child ignored or replaced, which may have failed before.
+    """
+    pods = [pod for pod in facts.pods if not downloads(pod)]
+    said = facts.outcome.message if facts.outcome else lenient_text(facts.status.get("message"))
+    for pod in pods:
+        found = pod_failure.failed_pod([pod])
+        if found is not None and found.finding.message in said:
+            return found
+    return pod_failure.failed_pod(pods)
 
 
 def state_of(pod: Object, facts: DiagnosisFacts) -> tuple[str, str]:

@@ -51,6 +51,9 @@ _SKEW = 2.0
 _NODE_SKEW = 300.0
 """Seconds by which the clock of a node may be behind that of the API server."""
 
+_CREATION = 60.0
+"""Seconds that a controller may take to create many pods before it notes the begin of a resumed run."""
+
 
 def severity(reason: str) -> int:
     """The place of a reason among those of pods, 0 for the most severe."""
@@ -83,10 +86,24 @@ def controllers(pod: Object) -> list[object]:
 def since(pods: Iterable[Object], child: Object) -> tuple[Object, ...]:
     """The pods that are not older than the child: those of a deleted one linger for a moment."""
     born = parse_time(lenient_map(child.get("metadata")).get("creationTimestamp"))
-    if born is None:
+    return _not_before(pods, born, _SKEW)
+
+
+def of_run(pods: Iterable[Object], begun: datetime | None) -> tuple[Object, ...]:
+    """The pods of a run, without those that are older than its begin: of the run before an eviction.
+
+    Args:
+        pods: pods of one child, those included that no longer exist.
+        begun: when its controller began the run (a Job's ``startTime``), None if unknown.
+    """
+    return _not_before(pods, begun, _CREATION)
+
+
+def _not_before(pods: Iterable[Object], at: datetime | None, tolerance: float) -> tuple[Object, ...]:
+    if at is None:
         return tuple(pods)
     ages = ((pod, parse_time(lenient_map(pod.get("metadata")).get("creationTimestamp"))) for pod in pods)
-    return tuple(pod for pod, at in ages if at is None or (born - at).total_seconds() <= _SKEW)
+    return tuple(pod for pod, born in ages if born is None or (at - born).total_seconds() <= tolerance)
 
 
 def containers(pod: Object, *, init: bool = False) -> list[Object]:
@@ -104,6 +121,11 @@ def _state(container: Object, name: str) -> Object | None:
 def runs(pod: Object) -> bool:
     """Whether a container of the pod runs now, init containers not counted."""
     return any(_state(container, "running") is not None for container in containers(pod))
+
+
+def has_ended(pod: Object) -> bool:
+    """Whether the pod succeeded or failed: none of its containers runs again."""
+    return lenient_map(pod.get("status")).get("phase") in ("Succeeded", "Failed")
 
 
 def gated(pod: Object) -> bool:
@@ -221,8 +243,6 @@ _RANK = {reason: rank for rank, reason in enumerate(_ORDER)}
 
 def _problems(pod: Object) -> Iterator[Finding]:
     name, status = pod_name(pod), lenient_map(pod.get("status"))
-    if status.get("reason") == "Evicted":
-        yield Finding("Evicted", line(f"pod {name} was evicted", status.get("message")))
     for container in containers(pod, init=True):
         waiting = _state(container, "waiting") or {}
         reason = waiting.get("reason")

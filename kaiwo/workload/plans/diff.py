@@ -53,6 +53,8 @@ def merge_patch(
     record: AppliedRecord | None,
     backend: Backend,
     owners: Mapping[tuple[str, ...], str],
+    *,
+    left: Collection[tuple[str, ...]] = (),
 ) -> Object:
     """The merge patch of named keys that brings a live child to what is wanted; empty when it is there.
 
@@ -64,6 +66,7 @@ def merge_patch(
         record: what was recorded on the live child, None when nothing was.
         backend: the backend in charge.
         owners: paths to the field manager that owns them on the live child.
+        left: further paths to leave.
     """
     patch: Object = {}
     metadata: Object = {}
@@ -79,7 +82,7 @@ def merge_patch(
             metadata[name] = edits
     if metadata:
         patch["metadata"] = metadata
-    for path in backend.patch_paths:
+    for path in (path for path in backend.patch_paths if path not in left):
         want = value_at(desired, path)
         if want == value_at(live, path) or owners.get(path, MANAGER) != MANAGER:
             continue

@@ -14,7 +14,7 @@ from kaiwo.workload import missing_queue, plugin_calls
 from kaiwo.workload.applied_record import ANNOTATIONS, LABELS, changed_fields, content, fingerprint
 from kaiwo.workload.defaults import queue_facts, renew, resolve
 from kaiwo.workload.errors import PluginError, SpecError
-from kaiwo.workload.json_access import lenient_map
+from kaiwo.workload.json_access import lenient_map, value_at
 from kaiwo.workload.model import Apply, Delete, Patch
 from kaiwo.workload.plans import create, replacement, secondary_resources
 from kaiwo.workload.plans.blocked import blocked_by_api
@@ -269,7 +269,14 @@ def _write(
         combined = plugin_calls.merged(case.backend, desired, live)
         if not contains(live, combined):
             writes.append(Apply(case.backend.child, _guarded(combined, live, desired)))
-    elif patch := merge_patch(live, made.child, record, case.backend, case.facts.owners):
+    elif patch := merge_patch(
+        live,
+        made.child,
+        record,
+        case.backend,
+        case.facts.owners,
+        left=_foreign_paths(case, made.child, live, changes),
+    ):
         writes.append(
             Patch(
                 case.backend.child,
@@ -306,6 +313,21 @@ def _replaces(case: PlanContext, made: Rendered) -> bool:
     live: Object = case.facts.live or {}
     wanted = plugin_calls.immutable_part(case.backend, made.child)
     return plugin_calls.immutable_part(case.backend, live) != wanted
+
+
+def _foreign_paths(
+    case: PlanContext, desired: Object, live: Object, changes: Collection[str]
+) -> frozenset[tuple[str, ...]]:
+    """The patchable paths that the backend leaves to others now; what the user changed is sent anyway."""
+    combined = plugin_calls.merged(case.backend, desired, live)
+    if combined is desired:
+        return frozenset()
+    return frozenset(
+        path
+        for path in case.backend.patch_paths
+        if value_at(combined, path) != value_at(desired, path)
+        and ".".join((case.backend.block, *path)) not in changes
+    )
 
 
 def _guarded(combined: Object, live: Object, desired: Object) -> Object:

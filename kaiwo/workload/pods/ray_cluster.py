@@ -42,6 +42,8 @@ _GROUP_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _COUNTS = ("replicas", "minReplicas", "maxReplicas")
 _AUTOSCALER_V2 = "RAY_enable_autoscaler_v2"
 """The variable of a Ray head by which autoscaler v2 was chosen before KubeRay had a field for it."""
+_GPUS_FOR_RAY = (("rayStartParams", "num-gpus"), ("resources", "GPU"))
+"""Where a worker group may say how many GPUs Ray counts in each pod; the second since KubeRay 1.5."""
 
 
 def check_cluster(cluster: object, path: str, others: Sequence[str]) -> None:
@@ -104,7 +106,8 @@ def _check_template(group: Object, path: str) -> None:
     template = as_map(group.get("template"), f"{path}.template")
     pod = as_map(template.get("spec"), f"{path}.template.spec")
     as_maps(pod.get("containers"), f"{path}.template.spec.containers")
-    as_strings(without_nulls(group.get("rayStartParams")), f"{path}.rayStartParams")
+    for name in ("rayStartParams", "resources", "labels"):
+        as_strings(without_nulls(group.get(name)), f"{path}.{name}")
 
 
 def allocate_cluster(inp: AllocationInput, cluster: object) -> Allocation | Blocked:
@@ -148,6 +151,7 @@ def ray_cluster(inp: RenderInput, cluster: object, path: str, origins: Origins) 
         )
     spec["enableInTreeAutoscaling"] = False
     origins.note(f"{path}.enableInTreeAutoscaling", "default", "a queue admits a fixed number of pods")
+    warnings += _without_suspend(spec, path)
     spec["headGroupSpec"], found = _head(inp, spec.get("headGroupSpec"), f"{path}.headGroupSpec", origins)
     warnings += found
     groups = as_maps(spec.get("workerGroupSpecs"), f"{path}.workerGroupSpecs")
@@ -158,6 +162,14 @@ def ray_cluster(inp: RenderInput, cluster: object, path: str, origins: Origins) 
         workers.append(worker)
         warnings += found
     return spec, warnings
+
+
+def _without_suspend(part: Object, path: str) -> list[str]:
+    """Take `suspend` out of a cluster or a group, in place, with a warning: nobody would ever start it."""
+    if not part.get("suspend"):
+        return []
+    del part["suspend"]
+    return [f"{path}.suspend is not used: nobody would end it, and the pods would never start"]
 
 
 def _without_autoscaler(spec: Object, groups: Sequence[Object], path: str) -> list[str]:
@@ -213,12 +225,13 @@ def _workers(
 ) -> tuple[Object, list[str]]:
     path = f"{path}.workerGroupSpecs[{position}]"
     worker = dict(group)
+    warnings = _without_suspend(worker, path)
     if not worker.get("groupName"):
         worker["groupName"] = f"{WORKER_GROUP}-{position}" if position else WORKER_GROUP
         origins.note(f"{path}.groupName", "default", "a name of its own")
     _fill_start_params(worker, path, origins)
     count = inp.resolved.allocation.replicas
-    warnings = [
+    warnings += [
         f"{path}.{name}: {given} is not used, it is {count}; set spec.replicas instead"
         for name in _COUNTS
         if (given := worker.get(name)) is not None and given != count
@@ -237,11 +250,14 @@ def _workers(
 def _start_params_warnings(inp: RenderInput, worker: Object, path: str) -> list[str]:
     """The warning about a number of GPUs for Ray that is not that of the pod: Ray would leave some idle."""
     spec, each = inp.workload.spec, inp.resolved.allocation.gpus_per_replica
-    given = lenient_map(worker["rayStartParams"]).get("num-gpus")
-    if given is None or given == str(each) or not (spec.gpus or spec.gpus_per_replica):
+    if not (spec.gpus or spec.gpus_per_replica):
         return []
-    text = f"Ray uses {given} GPUs of each pod, which has {each} from spec.gpus; remove it, KubeRay sets it"
-    return [f"{path}.rayStartParams.num-gpus: {text}"]
+    return [
+        f"{path}.{part}.{name}: Ray uses {given} GPUs of each pod, which has {each} from spec.gpus; "
+        "remove it, KubeRay sets it"
+        for part, name in _GPUS_FOR_RAY
+        if (given := lenient_map(worker.get(part)).get(name)) is not None and given != str(each)
+    ]
 
 
 def cluster_of(status: Object) -> tuple[str, str] | None:

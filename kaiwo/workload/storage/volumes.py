@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kaiwo.api.name_rules import is_ray_block
 from kaiwo.api.spec_rules import DOWNLOAD_NEEDS_VOLUME, STORAGE_DISABLED, duplicate_mounts
 from kaiwo.workload.errors import SpecError
 from kaiwo.workload.metadata import derived_name
@@ -141,6 +142,8 @@ def sharing_warnings(workload: Workload, resolved: Resolved) -> list[str]:
         resolved: with the number of its pods.
     """
     storage, pods = enabled(workload), resolved.allocation.pods
+    if workload.spec.ray or any(map(is_ray_block, workload.blocks)):
+        pods += 1  # the head
     if storage is None or pods <= 1 or not volumes(workload, resolved):
         return []
     who = {"ReadWriteOnce": "only pods on one node", "ReadWriteOncePod": "only one pod"}

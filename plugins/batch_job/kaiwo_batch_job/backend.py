@@ -11,10 +11,12 @@ from kaiwo.plugin.kit.json_access import as_integer, as_map, as_maps, as_object,
 from kaiwo.plugin.kit.kinds import JOB
 from kaiwo.plugin.kit.names import MAX_LABEL, name_problem
 from kaiwo_batch_job.observe import observe
+from kaiwo_batch_job.partial_admission import with_admitted_parallelism
 from kaiwo_batch_job.render import BLOCK, job_spec, render
 
 if TYPE_CHECKING:
     from kaiwo.plugin.facts import Allocation, Blocked
+    from kaiwo.plugin.kit.kinds import Object
     from kaiwo.plugin.kit.workload import Workload
     from kaiwo.plugin.observation import Observation, Outcome
     from kaiwo.plugin.rendering import AllocationInput, Rendered, RenderInput
@@ -72,3 +74,7 @@ class BatchJobBackend(BackendBase):
     def observe(self, observation: Observation) -> Outcome:
         """The status of a Job."""
         return observe(observation)
+
+    def merge_live(self, desired: Object, live: Object) -> Object:
+        """The Job with the parallelism with which Kueue admitted it."""
+        return with_admitted_parallelism(desired, live)

@@ -12,6 +12,7 @@ from kaiwo.plugin.kit.pod_status import works
 from kaiwo.plugin.kit.values import parse_time
 from kaiwo.plugin.observation import Finding, Outcome
 from kaiwo_batch_job.added_containers import added_container
+from kaiwo_batch_job.failure_policy import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -42,7 +43,7 @@ def observe(seen: Observation) -> Outcome:
         completed = parse_time(status.get("completionTime")) or changed_at(done)
         return _ended(seen, begun, "COMPLETE", Finding("Completed", f"Job {name} completed"), completed)
     if failed := conditions.get("Failed"):
-        return _ended(seen, begun, "FAILED", _failure(seen, failed, name), changed_at(failed))
+        return _ended(seen, begun, "FAILED", _failure(seen, failed, begun, name), changed_at(failed))
     suspended = bool(spec.get("suspend"))
     if waits := waiting(seen, f"Job {name}", pods, suspended=suspended):
         return waits
@@ -89,12 +90,13 @@ def _failing(seen: Observation, failing: Object, begun: datetime | None, name: s
 
     The cause is read from the pods that are being deleted: soon they are gone.
     """
-    kept, pods = _kept(seen, begun, name), _own(seen)
+    kept = _kept(seen, begun, name)
     if failing.get("reason") == _DEADLINE:
         return kept  # what was killed for a deadline has a code that explains nothing
+    pods, gone = _failure_candidates(seen, begun)
     going = [pod for pod in pods if lenient_map(pod.get("metadata")).get("deletionTimestamp")]
-    cause = pod_status.failure([*pods, *_gone(seen)])
-    if cause is None or cause != pod_status.failure([*going, *_gone(seen)]):
+    cause = pod_status.failure([*pods, *gone])
+    if cause is None or cause != pod_status.failure([*going, *gone]):
         return _with_unready_node(kept, going)  # the pod with the cause stays
     waits = next((text for pod in going if (text := pod_status.unconfirmed(pod))), "")
     message = f"{cause.message}; {waits}" if waits else cause.message
@@ -120,17 +122,16 @@ def _kept(seen: Observation, begun: datetime | None, name: str) -> Outcome:
     )
 
 
-def _failure(seen: Observation, failed: Object, name: str) -> Finding:
+def _failure(seen: Observation, failed: Object, begun: datetime | None, name: str) -> Finding:
     text = one_line(failed.get("message"))
     reason = str(failed.get("reason") or "Failed")
     if reason == _DEADLINE:
         return Finding(
             reason, f"Job {name} was active longer than its activeDeadlineSeconds (DeadlineExceeded)"
         )
+    pods, gone = _failure_candidates(seen, begun)
     return (
-        pod_status.failure([*_own(seen), *_gone(seen)])
-        or _recorded(seen)
-        or Finding(reason, text or f"Job {name} failed")
+        pod_status.failure([*pods, *gone]) or _recorded(seen) or Finding(reason, text or f"Job {name} failed")
     )
 
 
@@ -144,9 +145,14 @@ def _own(seen: Observation) -> list[Object]:
     return _of(seen.child, seen.pods)
 
 
-def _gone(seen: Observation) -> list[Object]:
-    """Failed pods of this Job that no longer exist, the latest first."""
-    return _of(seen.child, reversed(seen.gone))
+def _failure_candidates(seen: Observation, begun: datetime | None) -> tuple[list[Object], list[Object]]:
+    """The pods that may be why the Job fails: those that exist, and those that are gone, the latest first.
+
+    Pods of the run before an eviction are not among them, nor those whose failure the Job ignores.
+    """
+    gone = _of(seen.child, reversed(seen.gone))
+    own, before = (pod_status.of_run(pods, begun) for pods in (_own(seen), gone))
+    return counted(seen.child, own), counted(seen.child, before)
 
 
 def _of(child: Object, pods: Iterable[Object]) -> list[Object]:
@@ -165,8 +171,7 @@ def _without_pods(
     manager = spec.get("managedBy")
     if not manager or manager == _OWN_CONTROLLER:
         return None
-    where = "its spec.managedBy" if adopted else "spec.job.spec.managedBy"
-    who = f"Job {name} is run by {manager}, as {where} says"
+    who = f"Job {name} is run by {manager}, as its spec.managedBy says"
     ready = status.get("ready")
     if isinstance(ready, int) and ready > 0:
         text = f"{who}; {ready} of its pods are ready"
@@ -216,7 +221,8 @@ def _active(seen: Observation, pods: list[Object], begun: datetime | None, name:
         message = f"Job {name} runs"
         if finding:
             reached = sum(not pod_status.on_unready_node(pod) for pod in running)
-            count = f"{reached} of {len(pods)} pods run; " if reached else ""
+            wanted = sum(not pod_status.has_ended(pod) for pod in pods)
+            count = f"{reached} of {wanted} pods run; " if reached else ""
             message = f"{count}{finding.message}"
         elif held := added_container(seen.child, running, seen.now):
             message, requeue_after = held.message or message, held.requeue_after

@@ -74,7 +74,7 @@ def _warnings(workload: Workload) -> list[str]:
 def _retries(spec: Object) -> list[str]:
     """Warnings about retries that a Job asks for beside its backoffLimit: the first failure ends it."""
     warnings = []
-    if spec.get("backoffLimitPerIndex"):
+    if "backoffLimitPerIndex" in spec:
         warnings.append(
             f"{BLOCK}.spec.backoffLimitPerIndex: {spec['backoffLimitPerIndex']} has no effect: backoffLimit "
             f"is {BACKOFF_LIMIT}, so the first failure of any index ends the job"

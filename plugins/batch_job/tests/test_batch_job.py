@@ -141,6 +141,15 @@ def test_retries_by_other_fields_are_reported_to_be_none() -> None:
             {"completionMode": "Indexed", "completions": 2, "backoffLimitPerIndex": 1},
             "backoffLimitPerIndex: 1",
         ),
+        (
+            {
+                "completionMode": "Indexed",
+                "completions": 2,
+                "backoffLimitPerIndex": 0,
+                "maxFailedIndexes": 1,
+            },
+            "backoffLimitPerIndex: 0",
+        ),
         ({"template": {"spec": {"restartPolicy": "OnFailure", "containers": [{"name": "a"}]}}}, "OnFailure"),
     ):
         (warning,) = decided(job={"spec": spec}).warnings

@@ -27,6 +27,9 @@ _STARTING = "RayJob {} is being started"
 _WAITING = (
     "the cluster of RayJob {} waits for somebody to submit a job to it (submissionMode InteractiveMode)"
 )
+_OWN_CONTROLLER = "ray.io/kuberay-operator"
+"""Who runs a RayJob whose ``managedBy`` names nobody else."""
+
 _USUAL = ("", "New", "Initializing", "Waiting", "Running", "Suspended")
 """Deployment statuses that every RayJob passes through before it runs; they are not reported."""
 
@@ -47,9 +50,31 @@ def observe(seen: Observation) -> Outcome:
     suspended = deployment in ("Suspended", "Suspending") or (bool(spec.get("suspend")) and not deployment)
     if waits := waiting(seen, f"RayJob {name}", pods, suspended=suspended):
         return waits
+    if elsewhere := _elsewhere(spec, status, name):
+        return elsewhere
     if not deployment and not job and not pods:
         return _without_status(seen, metadata, name)
     return _active(seen, status, pods, name)
+
+
+def _elsewhere(spec: Object, status: Object, name: str) -> Outcome | None:
+    """The outcome of a RayJob that another controller runs, without pods here; None for the usual one."""
+    manager = spec.get("managedBy")
+    if not manager or manager == _OWN_CONTROLLER:
+        return None
+    begun = parse_time(status.get("startTime"))
+    who = f"RayJob {name} is run by {manager}, as its spec.managedBy says"
+    if status.get("jobStatus") != "RUNNING":
+        return Outcome("STARTING", "Starting", f"{who}; its job does not run yet", run_started=begun)
+    started = parse_time(lenient_map(status.get("rayJobInfo")).get("startTime")) or begun
+    return Outcome(
+        status="RUNNING",
+        reason="Running",
+        message=f"{who}; its job runs",
+        started=started,
+        run_started=begun,
+        passed=("STARTING",),
+    )
 
 
 def _without_status(seen: Observation, metadata: Object, name: str) -> Outcome:
@@ -88,7 +113,7 @@ def _failure(seen: Observation, status: Object, name: str) -> Finding:
     given = status.get("reason") or default
     reason = reason_word(given)
     said = _said(f"RayJob {name} failed ({reason})", status)
-    found = failure(seen)
+    found = failure(seen, parse_time(status.get("startTime")))
     if found is None:
         return Finding(reason, said)
     return Finding(found.reason if reason == "Failed" else reason, f"{said}; {found.message}")

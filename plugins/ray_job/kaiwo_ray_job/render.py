@@ -30,6 +30,9 @@ _FIXED = (
     ("backoffLimit", BACKOFF_LIMIT, "a retry would take GPUs that nobody asked for; submit the job again"),
 )
 
+_DELETION = ("deletionStrategy", "deletionPolicy")
+"""What KubeRay refuses beside shutdownAfterJobFinishes, or without a feature gate; the second before 1.5."""
+
 
 def ray_job_spec(workload: Workload) -> Object:
     """The spec of the embedded RayJob.
@@ -57,12 +60,12 @@ def render(inp: RenderInput) -> Rendered:
             warnings.append(f"{BLOCK}.spec.{name}: {spec[name]} is not used, it is {value}: {why}")
         spec[name] = value
         origins.note(f"{BLOCK}.spec.{name}", "default", why)
-    if spec.pop("deletionStrategy", None):
-        # KubeRay refuses it beside shutdownAfterJobFinishes.
-        warnings.append(
-            f"{BLOCK}.spec.deletionStrategy is not used: the cluster gives its GPUs back when the job has "
-            "ended; ttlSecondsAfterFinished says how long it stays"
-        )
+    warnings += [
+        f"{BLOCK}.spec.{name} is not used: the cluster gives its GPUs back when the job has ended; "
+        "ttlSecondsAfterFinished says how long it stays"
+        for name in _DELETION
+        if spec.pop(name, None)
+    ]
     warnings += _entrypoint(spec, inp, origins)
     if inp.queue and inp.queue.suspend:
         spec["suspend"] = True

@@ -14,7 +14,7 @@ from kaiwo.api.resolved_config import ResolvedConfig
 from kaiwo.api.workload import Workload
 from kaiwo.plugin.observation import Finding, Observation
 from kaiwo.plugin.queues import Admission, QueueAssignment, QueueSystem
-from kaiwo.testing import assert_backend_contract, assert_golden, config, job, node, plugins, render
+from kaiwo.testing import assert_backend_contract, assert_golden, config, job, node, plugins, pod, render
 from kaiwo.testing.builders import NOW
 from kaiwo.workload.gpus.nodes import node_fact
 from kaiwo.workload.model import Facts, Registry
@@ -136,12 +136,12 @@ def test_a_cluster_for_the_autoscaler_runs_without_it() -> None:
 
 def test_a_number_of_gpus_for_ray_that_is_not_that_of_the_pod_is_reported() -> None:
     """With ``num-gpus: 4`` Ray leaves four of eight GPUs idle."""
-    group = {"groupName": "w", "rayStartParams": {"num-gpus": "4"}}
-    cluster = {"workerGroupSpecs": [group]}
-    for gpus, reported in ((8, True), (4, False)):
-        obj = job(image=IMAGE, gpus=gpus, ray=True, rayJob={"spec": {"rayClusterSpec": cluster}})
-        warnings = "\n".join(planned(obj).warnings)
-        assert ("workerGroupSpecs[0].rayStartParams.num-gpus: Ray uses 4 GPUs" in warnings) is reported
+    for part, name in (("rayStartParams", "num-gpus"), ("resources", "GPU")):
+        cluster = {"workerGroupSpecs": [{"groupName": "w", part: {name: "4"}}]}
+        for gpus, reported in ((8, True), (4, False)):
+            obj = job(image=IMAGE, gpus=gpus, ray=True, rayJob={"spec": {"rayClusterSpec": cluster}})
+            warnings = "\n".join(planned(obj).warnings)
+            assert (f"workerGroupSpecs[0].{part}.{name}: Ray uses 4 GPUs" in warnings) is reported
 
 
 @pytest.mark.parametrize(("mode", "possible"), [("HTTPMode", True), ("SidecarMode", True), (None, False)])
@@ -159,6 +159,26 @@ def test_no_embedded_strategy_keeps_a_cluster_that_has_ended() -> None:
     obj = job(image=IMAGE, rayJob={"spec": {"deletionStrategy": {"deletionRules": rules}}})
     assert "deletionStrategy" not in ray_job(obj)["spec"]
     assert "deletionStrategy is not used" in "\n".join(planned(obj).warnings)
+
+
+def test_the_older_deletion_policy_is_left_out_too() -> None:
+    """KubeRay 1.4 refuses it without a feature gate, and beside the shutdown one that keeps the cluster."""
+    obj = job(image=IMAGE, rayJob={"spec": {"deletionPolicy": "DeleteNone"}})
+    assert "deletionPolicy" not in ray_job(obj)["spec"]
+    assert "deletionPolicy is not used" in "\n".join(planned(obj).warnings)
+
+
+def test_a_pasted_cluster_that_was_suspended_runs() -> None:
+    """KubeRay starts no pod of a suspended cluster or group, and nobody would resume it."""
+    groups = [{"groupName": "a", "suspend": True}, {"groupName": "b", "suspend": False}]
+    cluster = {"suspend": True, "workerGroupSpecs": groups}
+    obj = job(image=IMAGE, entrypoint="python a.py", rayJob={"spec": {"rayClusterSpec": cluster}})
+    made = ray_job(obj)["spec"]["rayClusterSpec"]
+    assert "suspend" not in made
+    assert [group.get("suspend") for group in made["workerGroupSpecs"]] == [None, False]
+    warnings = "\n".join(planned(obj).warnings)
+    assert "rayClusterSpec.suspend is not used" in warnings
+    assert "workerGroupSpecs[0].suspend is not used" in warnings
 
 
 def test_every_group_has_the_computed_count() -> None:
@@ -364,6 +384,10 @@ def test_the_heads_memory_comes_from_the_configuration() -> None:
             "spec.rayJob.spec.rayClusterSpec.headGroupSpec.rayStartParams[num-cpus]:",
         ),
         (
+            {"spec": {"rayClusterSpec": {"workerGroupSpecs": [{"resources": {"GPU": 4}}]}}},
+            "spec.rayJob.spec.rayClusterSpec.workerGroupSpecs[0].resources[GPU]:",
+        ),
+        (
             {"spec": {"submitterPodTemplate": {"spec": {"containers": 3}}}},
             "spec.rayJob.spec.submitterPodTemplate.spec.containers:",
         ),
@@ -473,6 +497,34 @@ def test_a_job_that_kuberay_ignores_is_reported() -> None:
     late = observe(Observation(workload, child, (), None, queued=False, now=NOW + timedelta(seconds=60)))
     assert (late.status, late.reason) == ("ERROR", "RayJobIgnored")
     assert "InvalidRayJob" in late.message
+
+
+def test_a_rayjob_that_another_controller_runs_is_not_said_to_be_ignored() -> None:
+    """Kueue gives a RayJob of a MultiKueue queue to another cluster and copies its status; no pod is here."""
+    begun, ran = (NOW - timedelta(minutes=9)).isoformat(), (NOW - timedelta(minutes=8)).isoformat()
+    elsewhere = {"managedBy": "kueue.x-k8s.io/multikueue"}
+    fresh = seen({}, **elsewhere)
+    assert (fresh.status, fresh.needs_events, fresh.requeue_after) == ("STARTING", None, None)
+    assert "kueue.x-k8s.io/multikueue" in fresh.message
+    there = {"jobDeploymentStatus": "Running", "startTime": begun}
+    assert seen(there, **elsewhere).status == "STARTING"
+    running = seen({**there, "jobStatus": "RUNNING", "rayJobInfo": {"startTime": ran}}, **elsewhere)
+    assert (running.status, running.reason) == ("RUNNING", "Running")
+    assert running.started == NOW - timedelta(minutes=8)
+    assert seen({"jobStatus": "SUCCEEDED"}, **elsewhere).status == "COMPLETE"
+    own = seen({"jobStatus": "RUNNING"}, managedBy="ray.io/kuberay-operator")
+    assert own.status == "STARTING", "without a pod that runs"
+
+
+def test_a_pod_of_the_run_before_an_eviction_explains_no_failure() -> None:
+    """The workers that were stopped for another workload ended with its signal."""
+    stopped = pod("train-worker-old", exit_code=143)
+    stopped["metadata"]["creationTimestamp"] = (NOW - timedelta(hours=1)).isoformat()
+    child = {"metadata": {"name": "train", "uid": "u"}, "spec": {}}
+    child["status"] = {"jobStatus": "FAILED", "startTime": (NOW - timedelta(minutes=9)).isoformat()}
+    workload = Workload.from_object(MINIMAL)
+    found = observe(Observation(workload, child, (), None, queued=True, now=NOW, gone=(stopped,)))
+    assert found.message == "RayJob train failed (AppFailed)"
 
 
 def test_pods_that_may_not_be_created_are_reported() -> None:

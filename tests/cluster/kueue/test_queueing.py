@@ -106,6 +106,30 @@ async def test_a_preempted_job_says_why_and_runs_again(
     assert condition(again, "Admitted")["status"] == "True"
 
 
+async def test_a_job_that_is_admitted_with_fewer_pods_runs_with_them(
+    operator: Start, admin: Any, lab: Any, quota: Callable[..., Object], condition: Callable[..., Object]
+) -> None:
+    """Kueue lets nobody change the parallelism of such a Job while it runs, and other changes are applied."""
+    await admin.configure(clusterQueues=[{"name": "kaiwo", "spec": quota()}], resourceFlavors=FLAVORS)
+    await operator()
+    await admin.status("READY")
+    partial = {"annotations": {"kueue.x-k8s.io/job-min-parallelism": "2"}}
+    spec = {"parallelism": 6, "completions": 6}
+    await lab.submit("part", resources=cpu("1"), job={"metadata": partial, "spec": spec}, pods=FOREVER)
+    await lab.reaches("part", "RUNNING")
+    assert (await admin.client.get(JOB, lab.namespace, "part"))["spec"]["parallelism"] == 4
+
+    await admin.client.merge_patch(KAIWO_JOB, lab.namespace, "part", {"spec": {"duration": "1h"}})
+
+    def applied(obj: Object | None) -> bool:
+        found = condition((obj or {}).get("status", {}), "SpecApplied")
+        return found.get("observedGeneration") == 2
+
+    changed = await admin.sees(KAIWO_JOB, "part", applied, lab.namespace)
+    assert condition(changed["status"], "SpecApplied")["status"] == "True"
+    assert (await admin.client.get(JOB, lab.namespace, "part"))["spec"]["parallelism"] == 4
+
+
 async def test_a_queue_that_cannot_be_used_is_named_and_heals(
     operator: Start, admin: Any, lab: Any, quota: Callable[..., Object]
 ) -> None:

@@ -53,6 +53,19 @@ def test_the_cause_of_a_failure_is_found_in_a_pod_that_is_gone() -> None:
     assert observe.failure(seen()) is None
 
 
+def test_a_pod_of_the_run_before_an_eviction_is_no_cause() -> None:
+    """It was stopped for another workload; only what failed since the run began explains its failure."""
+    stopped = pod("a", state={"terminated": {"exitCode": 143}})
+    broken = pod("b", state={"terminated": {"exitCode": 3}})
+    stopped["metadata"]["creationTimestamp"] = format_time(NOW - timedelta(hours=1))
+    broken["metadata"]["creationTimestamp"] = format_time(EARLIER)
+    found = observe.failure(seen(gone=(stopped, broken)), EARLIER)
+    assert found is not None
+    assert "pod b exited with code 3" in found.message
+    assert observe.failure(seen(gone=(stopped,)), EARLIER) is None
+    assert observe.failure(seen(gone=(stopped,))) is not None, "unknown when the run began"
+
+
 def test_an_ended_child_has_its_times_and_what_it_passed_through() -> None:
     """The start of its container proves that it ran."""
     outcome = observe.ended(seen(pod("a", state=RUNNING)), "COMPLETE", Finding("Completed", "done"), EARLIER)
@@ -71,6 +84,10 @@ def test_an_active_child_runs_when_a_container_runs() -> None:
     mixed = observe.active(seen(), "Run train", [running, broken])
     assert mixed.reason == "ImagePullBackOff"
     assert mixed.message.startswith("1 of 2 pods run; container main of pod b")
+    ended = pod("c", state={"terminated": {"exitCode": 0}})
+    ended["status"]["phase"] = "Succeeded"
+    later = observe.active(seen(), "Run train", [ended, running, broken])
+    assert later.message == mixed.message, "a pod that is done is none that should run"
 
 
 def test_missing_pods_are_a_problem_once_the_controller_began() -> None:

@@ -11,6 +11,7 @@ from kaiwo.plugin.observation import Finding, Outcome
 from kaiwo.workload.diagnosis.model import DiagnosisFacts
 from kaiwo.workload.diagnosis.questions import wanted_references
 from kaiwo.workload.diagnosis.rules import diagnose
+from kaiwo.workload.observe import pod_failure
 from kaiwo.workload.storage.classes import StorageClass
 
 if TYPE_CHECKING:
@@ -338,3 +339,17 @@ def test_refused_pods_come_before_the_queue_that_waits_for_them(cluster: Cluster
     assert found.verdict.command.startswith("kubectl describe resourcequotas")
     waits = diagnose(cluster.facts(workload=cluster.workload("PENDING", "Queued"), queue=queue))
     assert waits.verdict.code == "Queued"
+
+
+def test_the_pod_that_the_outcome_names_is_the_cause(cluster: Cluster) -> None:
+    """One that the Job ignored failed before it and is still there, with a log of its own."""
+    pods = []
+    for name, code, minute in (("train-a", 42, 50), ("train-b", 1, 58)):
+        ended = {"exitCode": code, "finishedAt": f"2026-01-31T11:{minute}:00Z"}
+        pods.append(cluster.pod(name, phase="Failed", containerStatuses=cluster.container(terminated=ended)))
+    why = pod_failure.failure(pods[1:])
+    assert why is not None
+    outcome = Outcome("FAILED", why.reason, why.message)
+    given = {"pods": pods, "child": _job(), "workload": cluster.workload("FAILED", "ExitCode")}
+    assert "pod train-b" in diagnose(cluster.facts(**given, outcome=outcome)).verdict.message
+    assert "pod train-a" in diagnose(cluster.facts(**given)).verdict.message

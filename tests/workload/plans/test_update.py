@@ -348,3 +348,43 @@ def test_settings_of_a_contribution_stay_with_what_was_created_with_them(world: 
     world.set(live=None)
     world.settle()
     assert proxies(world.facts.live) == ["http://two"]
+
+
+def partly_admitted(world: World) -> None:
+    """Let Kueue start a Job of four pods with two."""
+    partial = {"annotations": {"kueue.x-k8s.io/job-min-parallelism": "2"}}
+    world.obj["spec"]["job"] = {"metadata": partial, "spec": {"parallelism": 4}}
+    queue(world, Admission("admitted", "Admitted", "in"))
+    world.settle()
+    world.writes.clear()
+    assert world.facts.live is not None
+    metadata = world.facts.live["metadata"]
+    labels = {**metadata["labels"], "kueue.x-k8s.io/queue-name": "main"}
+    spec = {**world.facts.live["spec"], "parallelism": 2, "suspend": False}
+    world.live(metadata={**metadata, "labels": labels}, spec=spec)
+
+
+def test_a_job_that_is_partly_admitted_keeps_its_pods(world: World) -> None:
+    """Kueue's webhook would refuse the parallelism that was asked for; other changes are applied."""
+    partly_admitted(world)
+    world.settle()
+    assert world.writes == []
+    assert world.condition("SpecApplied")["status"] == "True"
+    world.edit(duration="1h")
+    world.settle()
+    (patch,) = world.writes
+    assert "spec" not in patch.body
+    world.writes.clear()
+    assert world.facts.live is not None
+    world.live(spec={**world.facts.live["spec"], "suspend": True})
+    world.settle()
+    assert [write.body["spec"] for write in world.writes] == [{"parallelism": 4}]
+
+
+def test_a_changed_parallelism_of_a_partly_admitted_job_is_sent(world: World) -> None:
+    """Kueue decides whether it is possible, and the user reads its words."""
+    partly_admitted(world)
+    job_spec = {**world.obj["spec"]["job"], "spec": {"parallelism": 6}}
+    world.edit(job=job_spec)
+    world.settle()
+    assert world.writes[0].body["spec"] == {"parallelism": 6}

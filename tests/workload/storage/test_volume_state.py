@@ -9,6 +9,7 @@ import pytest
 
 import kaiwo_batch_job.plugin
 import kaiwo_deployment.plugin
+import kaiwo_ray_job.plugin
 import kaiwo_storage_s3_gcs_azure_git_hf.plugin
 from kaiwo.engine.resource import PERSISTENT_VOLUME_CLAIM
 from kaiwo.plugin.observation import Finding
@@ -181,3 +182,13 @@ def test_a_volume_that_the_pods_cannot_share_is_warned_of(
     world.settle()
     messages = " ".join(item["message"] for item in world.status["conditions"])
     assert ("share the volume" in messages) == bool(who)
+
+
+@pytest.mark.parametrize("spec", [{"ray": True}, {"rayJob": {}}])
+def test_the_head_of_a_ray_cluster_shares_the_volume_too(world: World, spec: dict[str, Any]) -> None:
+    """With ReadWriteOncePod the only worker would wait for ever: the head has the volume."""
+    world.registry = Registry.of(plugins(kaiwo_ray_job.plugin))
+    volume = {"storageEnabled": True, "accessMode": "ReadWriteOncePod", "data": {"storageSize": "1Gi"}}
+    world.obj = job(image="image:1", entrypoint="python a.py", storage=volume, **spec)
+    (found,) = [text for text in world.plan().warnings if "spec.storage.accessMode" in text]
+    assert "2 pods share the volume" in found
