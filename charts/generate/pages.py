@@ -50,7 +50,7 @@ A value that is not in this table, has another type, or is set to nothing (null)
 | object | difference |
 | --- | --- |
 | all | labels `app.kubernetes.io/managed-by` and `helm.sh/chart` |
-| Namespace | not rendered: `helm install --create-namespace` creates it. there is no\
+| Namespace | not rendered: `helm install --create-namespace` creates it. There is no\
  `--pod-security`; label the namespace |
 | CRDs | always with the fields of all plugins of the chart, and kept by `helm uninstall` |
 | Roles | the same rights in more rules: those of each plugin stand by themselves |

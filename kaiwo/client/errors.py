@@ -57,6 +57,21 @@ class WorkloadExists(ClientError):
     """The name is taken: by another user's workload, one that is being deleted, or one that has ended."""
 
 
+class PluginFailed(ClientError):
+    """Code of a plugin raised what it must not."""
+
+    def __init__(self, plugin: str, step: str, error: Exception) -> None:
+        """Name who has to mend it.
+
+        Args:
+            plugin: name of the plugin.
+            step: what its code was asked to do.
+            error: what it raised.
+        """
+        what = f"plugin {plugin} failed to {step}: {type(error).__name__}: {error}"
+        super().__init__(what, "report it to the authors of the plugin")
+
+
 class NotInstalled(ClientError):
     """The cluster does not serve Kaiwo's kinds."""
 

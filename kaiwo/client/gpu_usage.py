@@ -8,6 +8,7 @@ from urllib.parse import quote, urlencode
 
 from kaiwo.client import exec as client_exec
 from kaiwo.client import pods as pod_facts
+from kaiwo.client.errors import PluginFailed
 from kaiwo.client.record import Record
 from kaiwo.engine.errors import ApiError, ConnectionBroken, Forbidden, NotFound
 from kaiwo.engine.quantity import quantity
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from kaiwo.engine.client import Client
     from kaiwo.engine.resource import Object
-    from kaiwo.plugin.vendors import GpuVendor
+    from kaiwo.plugin.vendors import GpuTool, GpuVendor
 
 _TOOL_SECONDS = 20.0
 _AT_ONCE = 8
@@ -136,20 +137,34 @@ async def _run_tool(
         return (), f"{program} is not in the image", f"use an image with {program}"
     if result.exit_code:
         return (), f"{program} failed: {_first_line(result.stderr or result.stdout)}", ""
+    return readings(vendor, vendor.tool, result.stdout)
+
+
+def readings(vendor: GpuVendor, tool: GpuTool, output: str) -> tuple[tuple[GpuUsage, ...], str, str]:
+    """The GPUs that a vendor's tool wrote of, or why they cannot be read and what to do.
+
+    Args:
+        vendor: whose tool it is.
+        tool: the tool.
+        output: what it wrote.
+    """
+    program = tool.command[0]
     try:
-        readings = vendor.tool.parse(result.stdout)
+        gpus = tuple(
+            GpuUsage(
+                gpu=each.gpu,
+                model=each.model,
+                use_percent=each.use_percent,
+                memory_used_bytes=each.memory_used,
+                memory_total_bytes=each.memory_total,
+            )
+            for each in tool.parse(output)
+        )
     except ValueError as error:
         return (), f"{program} wrote something else: {error}", ""
-    gpus = tuple(
-        GpuUsage(
-            gpu=each.gpu,
-            model=each.model,
-            use_percent=each.use_percent,
-            memory_used_bytes=each.memory_used,
-            memory_total_bytes=each.memory_total,
-        )
-        for each in readings
-    )
+    except Exception as error:  # noqa: BLE001  a plugin's code may raise anything
+        failed = PluginFailed(vendor.plugin, f"read what {program} wrote", error)
+        return (), failed.message, failed.next_step
     return gpus, "" if gpus else f"{program} shows no GPU", ""
 
 

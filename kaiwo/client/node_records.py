@@ -134,7 +134,7 @@ class NodeList(Record, frozen=True, kw_only=True):
         items: the nodes, by vendor, pool and name.
         totals: by vendor, model and resource key.
         expected: nodes that may come.
-        unseen: what may not be read, one sentence each.
+        unseen: what may not be read, or a plugin could not tell, one sentence each.
     """
 
     items: tuple[NodeRecord, ...]

@@ -37,12 +37,12 @@ async def list_nodes(
     from kaiwo.engine.resource import NODE
     from kaiwo.plugin.settings import configured_vendors
 
-    nodes, (pods, pods_unseen), (config, config_unseen), flavors = await asyncio.gather(
+    nodes, (pods, pods_unseen), (config, config_unseen), (flavors, failed) = await asyncio.gather(
         _collect(api.list(NODE)), _pods(api, namespace), _config(api), _flavors(api, plugins)
     )
     vendors = configured_vendors(plugins, config.plugins if config is not None else {})
     found = nodes_from(nodes, pods, vendors, config, flavors)
-    unseen = tuple(text for text in (pods_unseen, config_unseen) if text)
+    unseen = tuple(text for text in (pods_unseen, config_unseen, failed) if text)
     return narrowed(found, vendor=vendor, pool=pool, unseen=unseen)
 
 
@@ -66,17 +66,25 @@ async def _pods(api: Client, namespace: str) -> tuple[list[Object], str]:
     return pods, f"use by others: allowed to list pods in namespace {namespace} only; GPUs may be less free"
 
 
-async def _flavors(api: Client, plugins: Plugins) -> Mapping[str, Mapping[str, str]]:
-    """Labels of the nodes of each flavor; empty without a queue system, and where they may not be listed."""
+async def _flavors(api: Client, plugins: Plugins) -> tuple[Mapping[str, Mapping[str, str]], str]:
+    """Labels of the nodes of each flavor, and why there are none where the plugin of the queue system fails.
+
+    There are none either without a queue system, and where flavors may not be listed.
+    """
+    from kaiwo.client.errors import PluginFailed
     from kaiwo.engine.errors import Forbidden, NotFound
 
     system = plugins.queue_system
     if system is None or system.flavors is None:
-        return {}
+        return {}, ""
     try:
-        return system.flavors([obj for kind in system.flavor_reads for obj in await _collect(api.list(kind))])
+        objects = [obj for kind in system.flavor_reads for obj in await _collect(api.list(kind))]
     except (Forbidden, NotFound):
-        return {}
+        return {}, ""
+    try:
+        return system.flavors(objects), ""
+    except Exception as error:  # noqa: BLE001  a plugin's code may raise anything
+        return {}, str(PluginFailed(system.plugin, "name the flavors of nodes", error))
 
 
 async def _config(api: Client) -> tuple[ResolvedConfig | None, str]:

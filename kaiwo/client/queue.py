@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from kaiwo.client.errors import ClientError
+from kaiwo.client.errors import ClientError, PluginFailed
 from kaiwo.client.queue_records import (
     GoesFirst,
     HeldAmount,
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from kaiwo.workload.queues.estimate import StartEstimate
     from kaiwo.workload.queues.order import WorkloadAhead
 
+T = TypeVar("T")
+
 EXPLAINED = 50
 """Pending workloads of a queue that are explained one by one; of those behind them the place is shown."""
 
@@ -73,6 +75,7 @@ async def read_usage(api: Client, plugins: Plugins, namespace: str) -> QueueUsag
 
     Raises:
         QueuesUnknown: there is no queue system, or the cluster does not serve its kinds.
+        PluginFailed: its plugin failed.
     """
     from kaiwo.workload.queues.enrichment import with_workloads
 
@@ -81,14 +84,15 @@ async def read_usage(api: Client, plugins: Plugins, namespace: str) -> QueueUsag
     read = await _lists(api, (*system.usage_reads, *workload_kinds), namespace)
     facts = _facts(system, {kind: read[kind] for kind in system.usage_reads}, namespace)
     if system.usage_paths is not None:
-        answers = await asyncio.gather(*(_first(api, group) for group in system.usage_paths(facts)))
+        groups = _answer(system, system.usage_paths, facts)
+        answers = await asyncio.gather(*(_first(api, group) for group in groups))
         facts = replace(
             facts, documents={path: answer for found in answers for path, answer in found.items()}
         )
     workloads = [obj for kind in workload_kinds for obj in read[kind].objects]
     states = {read[kind].state for kind in workload_kinds}
     namespaces = None if states == {"whole"} else set() if "hidden" in states else {namespace}
-    return with_workloads(usage(facts), workloads, namespaces)
+    return with_workloads(_answer(system, usage, facts), workloads, namespaces)
 
 
 async def read_quotas(api: Client, plugins: Plugins, namespace: str) -> QueueUsage | None:
@@ -101,12 +105,13 @@ async def read_quotas(api: Client, plugins: Plugins, namespace: str) -> QueueUsa
 
     Raises:
         QueuesUnknown: there is no queue system, or the cluster does not serve its kinds.
+        PluginFailed: its plugin failed.
     """
     system, usage = _queue_system(plugins)
     # What belongs to single workloads may be thousands, and no quota depends on it.
     kinds = tuple(kind for kind in system.usage_reads if kind not in system.owned)
     facts = _facts(system, await _lists(api, kinds, namespace), namespace)
-    return None if facts.hidden else usage(facts)
+    return None if facts.hidden else _answer(system, usage, facts)
 
 
 def _queue_system(plugins: Plugins) -> tuple[QueueSystem, Callable[[UsageFacts], QueueUsage]]:
@@ -115,6 +120,18 @@ def _queue_system(plugins: Plugins) -> tuple[QueueSystem, Callable[[UsageFacts],
         what = "no queue system is loaded" if system is None else f"{system.name} does not report its queues"
         raise QueuesUnknown(what, "kaiwo plugins shows the plugins and their state")
     return system, system.usage
+
+
+def _answer(system: QueueSystem, function: Callable[[UsageFacts], T], facts: UsageFacts) -> T:
+    """What a function of the queue system says of the queues.
+
+    Raises:
+        PluginFailed: it failed.
+    """
+    try:
+        return function(facts)
+    except Exception as error:
+        raise PluginFailed(system.plugin, "report its queues", error) from error
 
 
 def _facts(system: QueueSystem, read: Mapping[Resource, _Listed], namespace: str) -> UsageFacts:
@@ -210,6 +227,7 @@ async def describe_queue(api: Client, plugins: Plugins, namespace: str, name: st
     Raises:
         QueueNotFound: there is none of that name.
         QueuesUnknown: as of `read_usage`.
+        PluginFailed: likewise.
     """
     from kaiwo.api.suggestion import did_you_mean
 

@@ -10,7 +10,7 @@ from kaiwo.api.config_names import SINGLETON
 from kaiwo.api.crds import KAIWO_CONFIG
 from kaiwo.api.errors import InvalidConfig
 from kaiwo.api.resolved_config import ResolvedConfig
-from kaiwo.client.errors import ClientError
+from kaiwo.client.errors import ClientError, PluginFailed
 from kaiwo.client.lookup import not_installed
 from kaiwo.client.record import Record
 from kaiwo.engine.errors import AlreadyExists, Conflict, NotFound
@@ -88,7 +88,7 @@ async def read_setup(api: Client, plugins: Plugins) -> QueueSetupState:
     """Plan the set-up from the nodes and compare it with the cluster.
 
     Raises:
-        ClientError: Kaiwo's kinds are not served, or KaiwoConfig is invalid.
+        ClientError: Kaiwo's kinds are not served, KaiwoConfig is invalid, or a plugin fails.
     """
     live: dict[tuple[Resource, str], Object] = {}
     try:
@@ -122,7 +122,10 @@ async def read_setup(api: Client, plugins: Plugins) -> QueueSetupState:
         live |= {(kind, obj["metadata"]["name"]): obj for kind, found in objects.items() for obj in found}
         nodes = with_predicted_labels(await _list(api, NODE), plugins, resolved)
         vendors = configured_vendors(plugins, resolved.plugins)
-        plan = setup.plan(SetupFacts(nodes, vendors, resolved, objects))
+        try:
+            plan = setup.plan(SetupFacts(nodes, vendors, resolved, objects))
+        except Exception as error:
+            raise PluginFailed(plugins.queue_plugin, "plan the set-up of queues", error) from error
     return QueueSetupState((first, *plan.changes), live, plan.notes, plan.field_manager)
 
 
@@ -163,12 +166,20 @@ async def apply_setup(api: Client, state: QueueSetupState) -> None:
 def with_predicted_labels(
     nodes: list[Object], plugins: Plugins, config: ResolvedConfig
 ) -> tuple[Object, ...]:
-    """Nodes with the labels that a loaded plugin is going to write on those without a pool."""
+    """Nodes with the labels that a loaded plugin is going to write on those without a pool.
+
+    Raises:
+        PluginFailed: its code failed.
+    """
     vendors = configured_vendors(plugins, config.plugins)
     predicted: dict[str, dict[str, str]] = {}
     for controller in plugins.controllers:
         if controller.node_labels is not None:
-            for name, labels in controller.node_labels(nodes, vendors, config).items():
+            try:
+                found = controller.node_labels(nodes, vendors, config)
+            except Exception as error:
+                raise PluginFailed(controller.plugin, "predict the labels of nodes", error) from error
+            for name, labels in found.items():
                 predicted.setdefault(name, {}).update(labels)
     return tuple(_labelled(node, predicted.get(node["metadata"]["name"], {})) for node in nodes)
 

@@ -37,7 +37,6 @@ class KindReflectors:
         metrics: Metrics,
         stall: float,
         on_denied: Callable[[str], None],
-        on_served: Callable[[], None] = lambda: None,
     ) -> None:
         """Prepare; nothing is read yet.
 
@@ -48,15 +47,13 @@ class KindReflectors:
             stall: seconds of silence after which a watch counts as dead.
             on_denied: called with a namespace, empty for all, whenever it may not be listed any more or may
                 be listed again.
-            on_served: called whenever `served` may have changed.
         """
         self.store = store
 
         def reflector(namespace: str | None) -> Reflector:
             return Reflector(
                 client, store, namespace,
-                metrics=metrics, stall=stall,
-                on_denied=lambda: on_denied(namespace or ""), on_served=on_served,
+                metrics=metrics, stall=stall, on_denied=lambda: on_denied(namespace or ""),
             )  # fmt: skip
 
         self.each = tuple(reflector(namespace) for namespace in store.namespaces or (None,))
@@ -82,16 +79,6 @@ class KindReflectors:
                     task.cancel()
         for reflector in self.each:
             await reflector.answered.wait()
-
-    @property
-    def served(self) -> bool:
-        """Whether the API server knows the kind, as far as it has answered."""
-        return any(reflector.served for reflector in self.each)
-
-    def expect(self) -> None:
-        """Ask at once whether the kind is served, if it was not."""
-        for reflector in self.each:
-            reflector.expect()
 
     @property
     def denied(self) -> dict[str, str]:

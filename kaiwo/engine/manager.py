@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kaiwo.engine.condition_report import ConditionMetrics
@@ -106,7 +105,6 @@ class Manager:
         self._prepared = asyncio.Event()
         self._leading = False
         self._denied_listeners: list[Callable[[str], None]] = []
-        self._served_listeners: list[Callable[[Resource], None]] = []
         client.failing_writes.on_change(self._release)
         self.health.check("writes", self._writes)
         if leader_elector is not None:
@@ -131,18 +129,6 @@ class Manager:
     def on_unreadable_change(self, listener: Callable[[str], None]) -> None:
         """Register a callback for changes of `unreadable`; it gets the namespace, empty for all."""
         self._denied_listeners.append(listener)
-
-    def is_served(self, resource: Resource) -> bool:
-        """Whether the API server knows a watched kind, as far as it has answered.
-
-        What the cache has of a served kind is complete: it is served from the first list on.
-        """
-        reflectors = self._reflectors.get(resource)
-        return reflectors is None or reflectors.served
-
-    def on_served_change(self, listener: Callable[[Resource], None]) -> None:
-        """Register a callback for changes of `is_served`; it gets the kind."""
-        self._served_listeners.append(listener)
 
     def add(self, controller: Controller) -> None:
         """Add a controller, before `run`.
@@ -206,9 +192,8 @@ class Manager:
     def _prepare(self) -> None:
         for store in self.cache.stores():
             reflectors = KindReflectors(
-                self.client, store, metrics=self.metrics, stall=self._stall, on_denied=self._denied,
-                on_served=partial(self._served, store.resource),
-            )  # fmt: skip
+                self.client, store, metrics=self.metrics, stall=self._stall, on_denied=self._denied
+            )
             self._reflectors[store.resource] = reflectors
             self.metrics.watch_store(str(store.resource), store.__len__)
             self.health.check(f"cache {store.resource}", reflectors.state)
@@ -288,15 +273,6 @@ class Manager:
         self._unreadable[namespace] = {kind: words for kind, words in found.items() if words}
         for listener in self._denied_listeners:
             listener(namespace)
-
-    def _served(self, resource: Resource) -> None:
-        """Report a kind that comes or goes; the kinds of a group come together, one by one."""
-        if self.is_served(resource):
-            for kind, reflectors in self._reflectors.items():
-                if kind.group == resource.group:
-                    reflectors.expect()
-        for listener in self._served_listeners:
-            listener(resource)
 
     def _writes(self) -> tuple[bool, str]:
         """Whether writes succeed, as far as known."""

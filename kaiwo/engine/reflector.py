@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Literal
 
 from kaiwo.engine.backoff import Backoff
@@ -88,7 +88,6 @@ class Reflector:
         metrics: Metrics | None = None,
         stall: float = STALL,
         on_denied: Callable[[], None] = lambda: None,
-        on_served: Callable[[], None] = lambda: None,
     ) -> None:
         """Prepare; nothing is read yet.
 
@@ -99,7 +98,6 @@ class Reflector:
             metrics: counts restarts.
             stall: seconds of silence after which a watch counts as dead.
             on_denied: called whenever `denied` has changed.
-            on_served: called whenever `served` has changed; the objects are in the store then.
         """
         self.store = store
         self.namespace = namespace
@@ -113,12 +111,10 @@ class Reflector:
         self._metrics = metrics
         self._stall = stall
         self._on_denied = on_denied
-        self._on_served = on_served
         self._denied_since: float | None = None
         self._failing_since: float | None = None
         self._retry = Backoff(*RETRY)
         self._unserved = Backoff(*UNSERVED_RETRY)
-        self._expected = asyncio.Event()
 
     def synced(self) -> bool:
         """Whether the store is known to be up to date, or the kind is not served.
@@ -170,15 +166,14 @@ class Reflector:
                 same = known is not None and (known.uid, known.version) == (obj.uid, obj.version)
                 objects.append(known if same and known is not None else obj)
         store.replace(objects, version, self.namespace)
+        if not self.served:
+            _log.info("%s is served now", store.resource)
+        self.served = True
         self.problem = ""
         self._failing_since = None
         self._unserved.reset()
         self.settled.set()
         self._allowed()
-        if not self.served:
-            _log.info("%s is served now", store.resource)
-            self.served = True
-            self._on_served()
         return version
 
     def _outdated(self) -> bool:
@@ -241,28 +236,18 @@ class Reflector:
 
         What is cached stays: if the kind comes back, the next list shows what is gone.
         """
-        was_served, self.served = self.served, False
-        self.problem = "not served by the API server"
-        self._failing_since = None
-        self.settled.set()
-        self._allowed()
-        if was_served:
+        if self.served:
             _log.warning(
                 "%s (%s) is not served by the API server; waiting until it is",
                 self.store.resource,
                 self.store.resource.api_version,
             )
-            self._on_served()
-        self._expected.clear()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self._unserved.next()):
-                await self._expected.wait()
-
-    def expect(self) -> None:
-        """Ask at once whether the kind is served, if it was not: another kind of its group is now."""
-        if not self.served:
-            self._unserved.reset()
-            self._expected.set()
+        self.served = False
+        self.problem = "not served by the API server"
+        self._failing_since = None
+        self.settled.set()
+        self._allowed()
+        await asyncio.sleep(self._unserved.next())
 
     def _allowed(self) -> None:
         """Take note of an answer that shows the right to list."""

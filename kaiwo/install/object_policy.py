@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Final
+from itertools import product
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from kaiwo.api.crds import WORKLOADS
 from kaiwo.api.installation import OPERATOR, SYSTEM_NAMESPACE, installed_name
@@ -14,11 +15,15 @@ from kaiwo.install.write_policy import NAMESPACE_NAME, is_operator
 from kaiwo.workload.labels import MANAGED, MANAGED_VALUE, RUN_ID
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Set as AbstractSet
 
     from kaiwo.engine.resource import Object
     from kaiwo.install.rendered_manifest import RenderedManifest
     from kaiwo.plugin.rbac import PolicyRule
+
+Place: TypeAlias = tuple[str, str]
+"""API group and resource."""
 
 OBJECT_POLICY: Final = f"{OPERATOR}-objects"
 """Name of the policy for objects of workloads, before the namespace of the installation is added."""
@@ -29,44 +34,68 @@ LABEL_POLICY: Final = f"{OPERATOR}-labels"
 WORKLOAD_PLURALS: Final = frozenset(resource.plural for resource in WORKLOADS.values())
 """Resources of the kinds of workloads."""
 
-_WRITES: Final = {"create", "update", "patch", "delete", "deletecollection"}
+_OPERATIONS: Final = {
+    "create": "CREATE",
+    "update": "UPDATE",
+    "patch": "UPDATE",
+    "delete": "DELETE",
+    "deletecollection": "DELETE",
+}
+"""Operations of an admission request, by the verb that a role needs for it."""
 
 
 def object_policies(rules: Iterable[PolicyRule], installation: str) -> list[RenderedManifest]:
     """ValidatingAdmissionPolicies and their bindings for rules that limit what the operator writes.
+
+    An operation that another rule permits for all objects of a kind is not limited.
 
     Args:
         rules: rights of the operator.
         installation: the namespace of the installation. There and in kube-system the operator writes
             nothing of this, by another policy.
     """
-    chosen = [rule for rule in rules if _WRITES & set(rule.verbs)]
-    own = sorted({(g, r) for rule in chosen if rule.own_objects for g in rule.groups for r in rule.resources})
-    adopting = {(g, r) for rule in chosen if rule.adopts for g in rule.groups for r in rule.resources}
-    labels: dict[tuple[str, str], set[str]] = {}
+    chosen = [rule for rule in rules if _OPERATIONS.keys() & set(rule.verbs)]
+    free = {
+        (place, _OPERATIONS[verb])
+        for rule in chosen
+        if not rule.own_objects and not rule.labels
+        for place in _places(rule)
+        for verb in _OPERATIONS.keys() & set(rule.verbs)
+    }
+    own = {place for rule in chosen if rule.own_objects for place in _places(rule)}
+    adopting = {place for rule in chosen if rule.adopts for place in _places(rule)}
+    labels: dict[Place, set[str]] = {}
     for rule in chosen:
-        for place in ((group, resource) for group in rule.groups for resource in rule.resources):
-            if rule.labels:
+        for place in _places(rule):
+            if rule.labels and (place, "UPDATE") not in free:
                 labels.setdefault(place, set()).update(rule.labels)
     found: list[RenderedManifest] = []
-    if own:
-        found += _policy(OBJECT_POLICY, installation, own, ["CREATE", "UPDATE", "DELETE"], [_own(adopting)])
+    limited = {place: _limited(place, free) for place in sorted(own)}
+    if any(limited.values()):
+        found += _policy(OBJECT_POLICY, installation, limited, [_own(adopting)])
     if labels:
         validations = [_labels(place, sorted(keys)) for place, keys in sorted(labels.items())]
-        found += _policy(
-            LABEL_POLICY, installation, sorted(labels), ["UPDATE"], validations, variables=_VARIABLES
-        )
+        updates = {place: ["UPDATE"] for place in sorted(labels)}
+        found += _policy(LABEL_POLICY, installation, updates, validations, variables=_VARIABLES)
     if adopting:
         written = {resource for rule in chosen if GROUP in rule.groups for resource in rule.resources}
         found += adoption_policy(sorted(written & WORKLOAD_PLURALS), installation)
     return found
 
 
+def _places(rule: PolicyRule) -> Iterator[Place]:
+    return product(rule.groups, rule.resources)
+
+
+def _limited(place: Place, free: AbstractSet[tuple[Place, str]]) -> list[str]:
+    """The operations on a kind that the policy judges."""
+    return [each for each in dict.fromkeys(_OPERATIONS.values()) if (place, each) not in free]
+
+
 def _policy(
     name: str,
     installation: str,
-    places: list[tuple[str, str]],
-    operations: list[str],
+    places: Mapping[Place, list[str]],
     validations: list[Object],
     *,
     variables: list[Object] | None = None,
@@ -88,7 +117,8 @@ def _policy(
                     "resources": [resource],
                     "scope": "*",
                 }
-                for group, resource in places
+                for (group, resource), operations in places.items()
+                if operations
             ],
         },
         "matchConditions": [is_operator(installation)],
@@ -144,7 +174,7 @@ _VARIABLES: Final[list[Object]] = [
 ]
 
 
-def _labels(place: tuple[str, str], keys: list[str]) -> Object:
+def _labels(place: Place, keys: list[str]) -> Object:
     """The validation that nothing but some labels of an object changes."""
     group, resource = place
     allowed = json.dumps(keys)

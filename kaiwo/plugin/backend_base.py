@@ -61,7 +61,7 @@ class BackendBase(ABC):
         """Check the fields that the backend owns. The default accepts everything.
 
         Raises:
-            kaiwo.workload.errors.SpecError: a field cannot be used. The workload is not run.
+            kaiwo.plugin.kit.errors.SpecError: a field cannot be used. The workload is not run.
         """
 
     @abstractmethod
@@ -69,7 +69,7 @@ class BackendBase(ABC):
         """How the GPUs of a workload are split over pods, or why it cannot run now.
 
         Raises:
-            kaiwo.workload.errors.SpecError: a field cannot be used.
+            kaiwo.plugin.kit.errors.SpecError: a field cannot be used.
         """
 
     @abstractmethod
@@ -79,8 +79,8 @@ class BackendBase(ABC):
         The object is of the declared ``child`` kind and has the name and namespace of the workload.
 
         Raises:
-            kaiwo.workload.errors.SpecError: a field cannot be used.
-            kaiwo.workload.errors.PluginError: another plugin's contribution to the pods failed.
+            kaiwo.plugin.kit.errors.SpecError: a field cannot be used.
+            kaiwo.plugin.kit.errors.PluginError: another plugin's contribution to the pods failed.
         """
 
     @abstractmethod

@@ -7,6 +7,7 @@ the plugin is loaded, instead of failing in the middle of a reconciliation.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
@@ -39,6 +40,9 @@ _RESOURCE_KEY = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?/[A-Za-z0-9][\w.-]*")
 _METRIC = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _WORKLOAD_KINDS = get_args(WorkloadKind)
+_QUEUE_FUNCTIONS = (
+    "writers", "manages", "is_changing", "queues", "usage", "usage_paths", "flavors", "waiting", "relief",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,12 +136,13 @@ def _check_common(where: str, item: object) -> None:
     )
     _check_tuple(where, item, "rules", PolicyRule)
     for rule in getattr(item, "rules", ()):
-        for attribute in ("groups", "resources", "verbs"):
+        for attribute in ("groups", "resources", "verbs", "labels"):
             words = getattr(rule, attribute)
             require(
                 isinstance(words, tuple) and all(isinstance(word, str) and "*" not in word for word in words),
                 f"{where}: {attribute} of a rule is {words!r}, expected a tuple of words without wildcard",
             )
+        require(isinstance(rule.why, str), f"{where}: why of a rule is not text")
     settings = getattr(item, "settings", None)
     if settings is not None:
         from pydantic import BaseModel
@@ -166,11 +171,15 @@ def _check_reference(where: str, item: object, *attributes: str, optional: bool 
     for attribute in attributes:
         value = getattr(item, attribute)
         require(
-            (isinstance(value, str) and _REFERENCE.fullmatch(value)) or (optional and value is None),
+            _is(value, _REFERENCE) or (optional and value is None),
             f"{where}: {attribute} is {value!r}, expected module:name",
         )
         if value is not None:
             _check_target(where, attribute, value)
+
+
+def _is(value: object, pattern: re.Pattern[str]) -> bool:
+    return isinstance(value, str) and pattern.fullmatch(value) is not None
 
 
 def _check_target(where: str, attribute: str, target: str) -> None:
@@ -200,6 +209,9 @@ def _check_backend(where: str, item: Backend) -> None:
             field.kind == item.kind,
             f"{where}: field {'.'.join(field.path)} is of {field.kind!r}, expected {item.kind}",
         )
+        at = f"{where}: field {'.'.join(field.path)}"
+        require(isinstance(field.description, str), f"{at}: description is not text")
+        _check_callable(at, field, "warn", optional=True)
     _check_callable(where, item, "implementation", optional=True)
     require(isinstance(item.max_name_length, int), f"{where}: max_name_length is not a number")
     require(
@@ -207,24 +219,25 @@ def _check_backend(where: str, item: Backend) -> None:
         f"{where}: name_pattern is {item.name_pattern!r}, expected dns1123 or dns1035",
     )
     require(item.write in ("create", "apply"), f"{where}: write is {item.write!r}, expected create or apply")
-    _check_tuple(where, item, "requires", Resource)
-    _check_tuple(where, item, "secondary", Resource)
-    _check_tuple(where, item, "pod_owners", Resource)
-    _check_tuple(where, item, "variants", type(item))
-    for one in (item, *item.variants):
-        if isinstance(one.implementation, Lazy):
-            _check_target(where, "implementation", one.implementation.target)
-    _check_tuple(where, item, "mutable", str)
-    _check_tuple(where, item, "takes", str)
-    _check_tuple(where, item, "patch_paths", tuple)
-    _check_tuple(where, item, "owned_paths", tuple)
-    _check_tuple(where, item, "pod_templates", tuple)
+    if isinstance(item.implementation, Lazy):
+        target: object = item.implementation.target
+        require(_is(target, _REFERENCE), f"{where}: implementation is {target!r}, expected module:name")
+        _check_target(where, "implementation", item.implementation.target)
+    for attribute in ("requires", "secondary", "pod_owners"):
+        _check_tuple(where, item, attribute, Resource)
+    for attribute in ("mutable", "takes", "urgent", "reads", "reads_conditions", "reads_without_pods"):
+        _check_tuple(where, item, attribute, str)
+    for attribute in ("patch_paths", "owned_paths", "pod_templates"):
+        _check_tuple(where, item, attribute, tuple)
     for path in item.pod_templates:
         _check_template_path(where, path, item.block)
     require(isinstance(item.adoption, Adoption | None), f"{where}: adoption is not an Adoption")
     if item.adoption is not None:
         _check_path(f"{where}: adoption", item.adoption.pod_template)
         _check_tuple(f"{where}: adoption", item.adoption, "left_out", tuple)
+    _check_tuple(where, item, "variants", Backend)
+    for variant in item.variants:
+        _check_backend(f"{where}: variant {variant.name!r}", variant)
 
 
 def _check_template_path(where: str, path: tuple[object, ...], block: str) -> None:
@@ -250,7 +263,7 @@ def _check_source(where: str, item: Any) -> None:
     )
     require(isinstance(item.description, str), f"{where}: description is not text")
     _check_reference(where, item, "downloader", optional=True)
-    _check_callable(where, item, "secrets")
+    _check_callable(where, item, "secrets", "warnings")
     _check_tuple(where, item, "credentials", str)
     require(isinstance(item.needs_credentials, bool), f"{where}: needs_credentials is not a boolean")
 
@@ -268,6 +281,10 @@ def _check_vendor(where: str, item: GpuVendor) -> None:
     _check_callable(where, item, "requested", optional=True)
     _check_utilization(where, item.utilization)
     require(isinstance(item.tool, GpuTool | None), f"{where}: tool is not a GpuTool")
+    if item.tool is not None:
+        _check_tuple(f"{where}: tool", item.tool, "command", str)
+        require(item.tool.command, f"{where}: tool: command names no program")
+        _check_callable(f"{where}: tool", item.tool, "parse")
 
 
 def _check_utilization(where: str, item: Utilization | None) -> None:
@@ -281,16 +298,34 @@ def _check_utilization(where: str, item: Utilization | None) -> None:
     ]
     labels = [item.namespace_label, item.pod_label, *item.gpu_labels]
     for name in metrics:
-        require(_METRIC.fullmatch(name), f"{where}: {name!r} is not the name of a Prometheus metric")
+        require(_is(name, _METRIC), f"{where}: {name!r} is not the name of a Prometheus metric")
     for name in labels:
-        require(_LABEL.fullmatch(name), f"{where}: {name!r} is not the name of a Prometheus label")
+        require(_is(name, _LABEL), f"{where}: {name!r} is not the name of a Prometheus label")
     require(len(set(labels)) == len(labels), f"{where}: utilization names a label twice")
 
 
 def _check_queue_system(where: str, item: QueueSystem) -> None:
+    from kaiwo.engine.cached_object import Projection
+
     _check_callable(where, item, "assign", "admission")
-    _check_tuple(where, item, "reads", Resource)
+    _check_callable(where, item, *_QUEUE_FUNCTIONS, optional=True)
+    for attribute in ("reads", "owned", "usage_reads", "flavor_reads"):
+        _check_tuple(where, item, attribute, Resource)
+    for kind in item.owned:
+        require(kind in item.reads, f"{where}: owned has {kind}, which reads lacks")
+    for attribute in ("urgent", "queue_reasons"):
+        _check_tuple(where, item, attribute, str)
+    require(isinstance(item.queue_label, str), f"{where}: queue_label is not text")
+    projections: object = item.projections
+    require(
+        isinstance(projections, Mapping)
+        and all(isinstance(projection, Projection) for projection in projections.values()),
+        f"{where}: projections is not a mapping of kinds to Projection",
+    )
     require(isinstance(item.setup, QueueSetup | None), f"{where}: setup is not a QueueSetup")
+    if item.setup is not None:
+        _check_callable(f"{where}: setup", item.setup, "plan")
+        _check_tuple(f"{where}: setup", item.setup, "reads", Resource)
 
 
 def _check_controller(where: str, item: ExtraController) -> None:
@@ -303,6 +338,21 @@ def _check_controller(where: str, item: ExtraController) -> None:
         require(isinstance(kind.resource, Resource), f"{where}: resource of a kind is not a Resource")
         require(isinstance(kind.singleton, str), f"{where}: singleton of a kind is not a string")
         require(kind.check is None or callable(kind.check), f"{where}: check of a kind is not a function")
+        _check_schema(f"{where}: kind {kind.resource}", kind)
+
+
+def _check_schema(where: str, item: CustomKind) -> None:
+    from pydantic import BaseModel
+
+    for attribute in ("spec", "status"):
+        model: object = getattr(item, attribute)
+        require(
+            isinstance(model, type) and issubclass(model, BaseModel),
+            f"{where}: {attribute} is not a pydantic model class",
+        )
+    require(isinstance(item.description, str), f"{where}: description is not text")
+    _check_tuple(where, item, "short_names", str)
+    _check_tuple(where, item, "printer_columns", dict)
 
 
 def _check_contribution(where: str, item: PodContribution) -> None:

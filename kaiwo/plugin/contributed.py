@@ -1,6 +1,6 @@
-"""Checks that the fields and settings of a plugin fit into Kaiwo's kinds.
+"""Checks that the fields, kinds and settings of a plugin can be rendered beside Kaiwo's own.
 
-A field that cannot be composed would otherwise break the schema of a kind for all plugins.
+What cannot be rendered would otherwise break the definitions of all plugins.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ def check_contributed(plugin: LoadedPlugin) -> None:
     """Check every contributed field and the settings model.
 
     Raises:
-        InvalidPlugin: a field is the host's, a type has no JSON schema, or a backend takes from KaiwoConfig
-            what is not there.
+        InvalidPlugin: a field is the host's, a type has no JSON schema, a backend takes from KaiwoConfig what
+            is not there, or a rule depends on a setting that is not there.
     """
     for field in plugin.fields():
         if _is_hosts(field):
@@ -37,10 +37,14 @@ def check_contributed(plugin: LoadedPlugin) -> None:
             _check_taken(form)
     for source in plugin.sources:
         _check_type(f"download source {source.name}", source.item)
+    for kind in (kind for controller in plugin.controllers for kind in controller.kinds):
+        _check_type(f"kind {kind.resource}: spec", kind.spec)
+        _check_type(f"kind {kind.resource}: status", kind.status)
     settings = plugin.settings_model()
     if settings is not None:
         _check_type("settings", settings)
         _check_defaults(settings)
+        _check_rule_settings(plugin, settings)
 
 
 def _check_taken(backend: Backend) -> None:
@@ -53,6 +57,17 @@ def _check_taken(backend: Backend) -> None:
         if name not in known:
             advice = did_you_mean(name, known) or "expected the name of one of its fields"
             raise InvalidPlugin(f"backend {backend.name}: takes: ResolvedConfig has no {name!r}; {advice}")
+
+
+def _check_rule_settings(plugin: LoadedPlugin, settings: type[BaseModel]) -> None:
+    """Check that rules name settings as KaiwoConfig has them: the role is rendered by their values."""
+    known = [info.alias or name for name, info in settings.model_fields.items()]
+    for rule in plugin.rules():
+        if rule.setting and rule.setting not in known:
+            advice = did_you_mean(rule.setting, known) or f"expected one of {', '.join(known)}"
+            raise InvalidPlugin(
+                f"rule for {', '.join(rule.resources)}: the settings have no {rule.setting!r}; {advice}"
+            )
 
 
 def _where(field: Field) -> str:

@@ -96,7 +96,7 @@ class ExtraController(Declaration):
         node_labels: pure function from nodes, GPU vendors and KaiwoConfig to the labels by which the nodes
             are going to be in a pool, by the name of the node; None for a controller that labels none.
         removals: ``module:function``, called by ``kaiwo uninstall`` when no operator runs any more. It takes
-            a :class:`kaiwo.engine.client.Client` and returns, awaited, a list of
+            a :class:`kaiwo.plugin.kit.controllers.Client` and returns, awaited, a list of
             :class:`kaiwo.plugin.removals.Removal` in their order: what the controller made, and what it wrote
             on objects of others. None for a controller that leaves nothing behind.
     """

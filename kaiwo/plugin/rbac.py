@@ -15,7 +15,8 @@ class PolicyRule:
         verbs: verbs as RBAC writes them; no wildcard.
         why: one clause for the reader of the rendered role.
         own_objects: only objects of workloads may be written: those with the label
-            ``kaiwo.silogen.ai/run-id``. A role cannot say that; an admission policy does.
+            ``kaiwo.silogen.ai/run-id``. A role cannot say that; an admission policy does. What another rule
+            of a loaded plugin permits for all objects of the kind is not limited.
         adopts: besides, objects with the label ``kaiwo.silogen.ai/managed: "true"`` may get a workload as
             their owner, and nothing else of them may be changed; by the same policy.
         labels: the only labels of such objects that may be changed, and nothing else of them; by the same

@@ -100,7 +100,7 @@ class DownloadSource(Declaration):
         downloader: ``module:function`` that runs inside the download container; None while the
             source is only declared (its field is in the CRDs, nothing can fetch it yet). It is called
             as ``function(items, downloads)`` with the items as users wrote them and a
-            :class:`kaiwo.api.download.Downloads`, and adds its downloads there; all sources are then
+            :class:`kaiwo.plugin.kit.downloads.Downloads`, and adds its downloads there; all sources are then
             fetched together. The operator never imports it. Where the source names a settings model, the
             third argument is the plugin's settings in JSON names, as they were when the download began.
             They are in a ConfigMap in the workload's namespace: a secret does not belong there.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 import sys
-from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,13 +54,23 @@ def find_module(module: str) -> ModuleSpec | None:
     for number in range(1, len(parts) + 1):
         name = ".".join(parts[:number])
         loaded = sys.modules.get(name)
-        found = loaded.__spec__ if loaded else PathFinder.find_spec(name, list(path) if path else None)
+        found = loaded.__spec__ if loaded else _spec(name, list(path) if path else None)
         if found is None:
             return None
         path = found.submodule_search_locations
         if path is None and number < len(parts):
             return None
     return found
+
+
+def _spec(name: str, path: list[str] | None) -> ModuleSpec | None:
+    """Where a module is, as the import system finds it; editable installations may have their own finders."""
+    for finder in sys.meta_path:
+        find = getattr(finder, "find_spec", None)
+        spec: ModuleSpec | None = find(name, path) if find is not None else None
+        if spec is not None:
+            return spec
+    return None
 
 
 def _defines(source: bytes, name: str) -> bool:

@@ -8,11 +8,13 @@ import pytest
 
 from kaiwo.api.crds import KAIWO_CONFIG
 from kaiwo.api.resolved_config import ResolvedConfig
-from kaiwo.client.errors import ClientError
+from kaiwo.client.errors import ClientError, PluginFailed
 from kaiwo.client.queue_setup import QueueSetupState, apply_setup, shown, with_predicted_labels
 from kaiwo.engine.errors import AlreadyExists, Conflict
+from kaiwo.plugin.controllers import ExtraController
 from kaiwo.plugin.loader import load
 from kaiwo.plugin.queue_setup import SetupChange
+from kaiwo.plugin.registry import LoadedPlugin, Plugins
 from kaiwo.testing import node
 
 LIVE = {"metadata": {"name": "kaiwo", "uid": "u", "resourceVersion": "7"}}
@@ -86,3 +88,17 @@ def test_a_node_without_a_pool_gets_the_predicted_one_and_others_keep_theirs() -
     found = with_predicted_labels(nodes, load(), ResolvedConfig.defaults())
     assert found[0]["metadata"]["labels"]["kaiwo/nodepool"].startswith("cpu-only-0gpu-")
     assert found[1] == nodes[1]
+
+
+def test_a_plugin_that_cannot_predict_labels_is_named() -> None:
+    """Its authors can mend it; the command called it a defect of Kaiwo."""
+
+    def fail(*_: object) -> dict[str, dict[str, str]]:
+        raise KeyError("cpu")
+
+    extra = ExtraController("pools", "acme:build", node_labels=fail, plugin="acme")
+    plugins = Plugins((LoadedPlugin("acme", "kaiwo-acme", "1", "kaiwo_acme.plugin", controllers=(extra,)),))
+    with pytest.raises(
+        PluginFailed, match="plugin acme failed to predict the labels of nodes: KeyError: 'cpu'"
+    ):
+        with_predicted_labels([node("new")], plugins, ResolvedConfig.defaults())

@@ -22,13 +22,15 @@ from kaiwo.api.plugin_fields import Field
 from kaiwo.engine.resource import JOB
 from kaiwo.plugin.backends import Backend
 from kaiwo.plugin.commands import Command
-from kaiwo.plugin.controllers import ExtraController
+from kaiwo.plugin.controllers import CustomKind, ExtraController
+from kaiwo.plugin.lazy import Lazy
 from kaiwo.plugin.lifecycle import Lifecycle, TransitionListener
 from kaiwo.plugin.rendering import PodContribution
+from kaiwo.plugin.queue_setup import QueueSetup
 from kaiwo.plugin.queues import QueueSystem
 from kaiwo.plugin.rbac import PolicyRule
 from kaiwo.plugin.sources import DownloadSource
-from kaiwo.plugin.vendors import GpuVendor
+from kaiwo.plugin.vendors import GpuTool, GpuVendor, Utilization
 
 FIELD = Field("KaiwoJob", ("acmeJob",), dict, "A block.")
 
@@ -46,6 +48,16 @@ def source(**changes):
 def vendor(**changes):
     given = dict(name="acme", resource_keys=("acme.com/gpu",), recognise=lambda node: ())
     return GpuVendor(**given | changes)
+
+
+def queue(**changes):
+    given = dict(name="acme", assign=print, admission=print)
+    return QueueSystem(**given | changes)
+
+
+def kind(**changes):
+    own = CustomKind(**dict(resource=JOB, spec=BaseModel, status=BaseModel) | changes)
+    return ExtraController(name="acme", build="shlex:split", kinds=(own,))
 
 """
 
@@ -69,6 +81,15 @@ RUBBISH = [
     ("gpu_vendors", "[vendor(recognise='x:y')]", "recognise is not callable"),
     ("gpu_vendors", "[vendor(utilization='metric')]", "utilization is not a Utilization"),
     ("gpu_vendors", "[vendor(tool='smi')]", "tool is not a GpuTool"),
+    ("gpu_vendors", "[vendor(tool=GpuTool('smi --json', print))]", "tool: command is not a tuple of str"),
+    ("gpu_vendors", "[vendor(tool=GpuTool((), print))]", "tool: command names no program"),
+    ("gpu_vendors", "[vendor(tool=GpuTool(('smi',), None))]", "tool: parse is not callable"),
+    ("gpu_vendors", "[vendor(utilization=Utilization(None))]", "None is not the name of a Prometheus metric"),
+    (
+        "gpu_vendors",
+        "[vendor(utilization=Utilization('use', pod_label=None))]",
+        "None is not the name of a Prometheus label",
+    ),
     ("backends", "[backend(kind='Job')]", "kind is 'Job', expected KaiwoJob or KaiwoService"),
     ("backends", "[backend(child='jobs')]", "child is not a Resource"),
     ("backends", "[backend(fields=())]", "declares no field, expected its own block first"),
@@ -83,6 +104,30 @@ RUBBISH = [
         "expected a tuple of JSON names",
     ),
     ("backends", "[backend(implementation='x:y')]", "implementation is not callable"),
+    (
+        "backends",
+        "[backend(implementation=Lazy('acme.backend.Acme'))]",
+        "implementation is 'acme.backend.Acme', expected module:name",
+    ),
+    *(
+        ("backends", f"[backend({name}='Completed')]", f"{name} is not a tuple of str")
+        for name in ("urgent", "reads", "reads_conditions", "reads_without_pods")
+    ),
+    (
+        "backends",
+        "[backend(variants=(backend(requires=JOB),))]",
+        "variant 'acme': requires is not a tuple of",
+    ),
+    (
+        "backends",
+        "[backend(fields=(Field('KaiwoJob', ('acmeJob',), dict, None),))]",
+        "field acmeJob: description is not text",
+    ),
+    (
+        "backends",
+        "[backend(fields=(Field('KaiwoJob', ('acmeJob',), dict, '', warn='w'),))]",
+        "field acmeJob: warn is not callable",
+    ),
     ("backends", "[backend(write='put')]", "write is 'put', expected create or apply"),
     ("backends", "[backend(name_pattern='any')]", "name_pattern is 'any', expected dns1123 or dns1035"),
     ("backends", "[backend(max_name_length='63')]", "max_name_length is not a number"),
@@ -108,6 +153,16 @@ RUBBISH = [
     ("backends", "[backend(rules=[])]", "rules is not a tuple of PolicyRule"),
     (
         "backends",
+        "[backend(rules=(PolicyRule(('batch',), ('jobs',), ('get',), '', labels='a'),))]",
+        "labels of a rule is 'a', expected a tuple of words",
+    ),
+    (
+        "backends",
+        "[backend(rules=(PolicyRule(('batch',), ('jobs',), ('get',), None),))]",
+        "why of a rule is not text",
+    ),
+    (
+        "backends",
         "[backend(rules=(PolicyRule(('*',), ('jobs',), ('get',), ''),))]",
         "is ('*',), expected a tuple of words without wildcard",
     ),
@@ -121,6 +176,7 @@ RUBBISH = [
     ("download_sources", "[source(path='data.download.oci')]", "expected a tuple of JSON names"),
     ("download_sources", "[source(downloader='fetch')]", "downloader is 'fetch', expected module:name"),
     ("download_sources", "[source(description=None)]", "description is not text"),
+    ("download_sources", "[source(warnings=None)]", "warnings is not callable"),
     ("commands", "[Command(name='acme', load=print, help='Acme.')]", "expected module:name"),
     ("commands", "[Command(name='acme', load='shlex:split', help='Two\\nlines.')]", "help is not one line"),
     (
@@ -136,6 +192,28 @@ RUBBISH = [
         "notify is 'notify', expected module:name",
     ),
     ("queue_systems", "[QueueSystem(name='a', assign=None, admission=print)]", "assign is not callable"),
+    *(
+        ("queue_systems", f"[queue({name}=JOB)]", f"{name} is not a tuple of Resource")
+        for name in ("reads", "owned", "usage_reads", "flavor_reads")
+    ),
+    ("queue_systems", "[queue(owned=(JOB,))]", "owned has jobs.batch, which reads lacks"),
+    ("queue_systems", "[queue(urgent='Admitted')]", "urgent is not a tuple of str"),
+    ("queue_systems", "[queue(queue_label=None)]", "queue_label is not text"),
+    (
+        "queue_systems",
+        "[queue(projections={JOB: ()})]",
+        "projections is not a mapping of kinds to Projection",
+    ),
+    ("queue_systems", "[queue(setup=QueueSetup(None))]", "setup: plan is not callable"),
+    *(
+        ("queue_systems", f"[queue({name}='acme:f')]", f"{name} is not callable")
+        for name in ("writers", "manages", "is_changing", "queues", "usage", "usage_paths", "flavors")
+    ),
+    ("controllers", "[kind(spec=dict)]", "kind jobs.batch: spec is not a pydantic model class"),
+    ("controllers", "[kind(status=None)]", "kind jobs.batch: status is not a pydantic model class"),
+    ("controllers", "[kind(description=None)]", "description is not text"),
+    ("controllers", "[kind(short_names='aj')]", "short_names is not a tuple of str"),
+    ("controllers", "[kind(printer_columns={})]", "printer_columns is not a tuple of dict"),
 ]
 
 
@@ -185,6 +263,27 @@ def test_a_type_without_json_schema_is_refused(
     install("acme", f"{IMPORTS}{odd}\n@hookimpl\ndef kaiwo_backends():\n    return [{declaration}]\n")
     (state,) = [s for s in load(PluginSelection(names=("acme",))).states if s.name == "acme"]
     assert state.message.startswith(f"{where}: its type has no JSON schema")
+
+
+def test_a_kind_without_a_schema_is_refused(install: Callable[..., str]) -> None:
+    """The definitions of all kinds are rendered together, for the command line and the operator."""
+    odd = "\nfrom typing import Callable\nclass Odd(BaseModel):\n    call: Callable[[], int]\n"
+    hook = "\n@hookimpl\ndef kaiwo_controllers():\n    return [kind(status=Odd)]\n"
+    install("acme", IMPORTS + odd + hook)
+    (state,) = [s for s in load(PluginSelection(names=("acme",))).states if s.name == "acme"]
+    assert state.message.startswith("kind jobs.batch: status: its type has no JSON schema")
+
+
+def test_a_rule_depends_on_a_setting_that_there_is(install: Callable[..., str]) -> None:
+    """The role of all plugins is rendered by it."""
+    model = "\nclass Acme(BaseModel):\n    label_nodes: bool = True\n"
+    rule = "PolicyRule(('batch',), ('jobs',), ('get',), 'runs', setting='label_node')"
+    hook = f"\n@hookimpl\ndef kaiwo_backends():\n    return [backend(settings=Acme, rules=({rule},))]\n"
+    install("acme", IMPORTS + model + hook)
+    (state,) = [s for s in load(PluginSelection(names=("acme",))).states if s.name == "acme"]
+    assert state.state == "broken"
+    assert "rule for jobs: the settings have no 'label_node'" in state.message
+    assert 'did you mean "label_nodes"?' in state.message
 
 
 def test_a_backend_takes_what_kaiwoconfig_has(install: Callable[..., str]) -> None:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import sys
+from importlib.util import spec_from_file_location
 from typing import TYPE_CHECKING
 
 import pytest
 
+from kaiwo.plugin.entry_points import mentions
 from kaiwo.plugin.loader import load
 from kaiwo.plugin.selection import PluginSelection
 from kaiwo.plugin.targets import missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from importlib.machinery import ModuleSpec
     from pathlib import Path
 
 SOURCE = """
@@ -121,3 +124,36 @@ def kaiwo_{hook}():
     (state,) = [s for s in load(PluginSelection(names=("acme",))).states if s.name == "acme"]
     assert state.state == "broken"
     assert state.message.endswith("is 'shlex:splt', but module shlex has no splt")
+
+
+class Mapping:
+    """The finder of an editable installation that maps a package to its folder, as setuptools makes it."""
+
+    def __init__(self, package: str, folder: Path) -> None:
+        self.package = package
+        self.folder = folder
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        """Where the package is; its modules are found by the path of the package."""
+        del path, target
+        if name != self.package:
+            return None
+        return spec_from_file_location(
+            name, self.folder / "__init__.py", submodule_search_locations=[str(self.folder)]
+        )
+
+
+def test_a_package_of_an_editable_installation_is_found_without_importing_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its folder is not on the path. Commands were not listed, and kaiwo why showed no rule of the plugin."""
+    folder = tmp_path / "src"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("raise AssertionError('imported')\n")
+    (folder / "plugin.py").write_text("raise AssertionError('imported')\ndef kaiwo_commands(): ...\n")
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, Mapping("targets_mapped", folder)])
+    assert missing("targets_mapped.plugin:kaiwo_commands") == ""
+    assert mentions("targets_mapped.plugin", "kaiwo_commands")
+    assert not mentions("targets_mapped.plugin", "kaiwo_backends")
+    assert missing("targets_mapped.other:x") == "there is no module targets_mapped.other"
+    assert "targets_mapped" not in sys.modules

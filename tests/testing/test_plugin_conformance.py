@@ -200,6 +200,67 @@ def test_what_is_not_total_is_named_with_the_smallest_input(check: Check) -> Non
     assert "returned NodeGpus(model='a9', count='8'" in found["GPU vendor miscounted: recognise"]
 
 
+OF_USERS = """
+from kaiwo.plugin.controllers import CustomKind, ExtraController
+from kaiwo.plugin.kit.kinds import Resource
+
+def recognise(node):
+    return ()
+
+def requested(entry):
+    return {"x1": None}[entry]
+
+def check(spec):
+    return (spec["size"],)
+
+@hookimpl
+def kaiwo_gpu_vendors():
+    return [
+        GpuVendor(name="acme", resource_keys=("acme.com/gpu",), recognise=recognise, requested=requested)
+    ]
+
+@hookimpl
+def kaiwo_controllers():
+    from kaiwo.plugin.kit.fields import Model
+
+    class Size(Model):
+        size: int = 1
+
+    kind = CustomKind(Resource("acme.com", "v1", "Pool", "pools"), Size, Size, check=check)
+    return [ExtraController(name="pools", build="shlex:split", kinds=(kind,))]
+"""
+
+
+def test_functions_of_what_users_write_are_called_as_well(check: Check) -> None:
+    """An entry of ``gpuModels``, and a spec of a kind of the plugin's own."""
+    found = wrong(check(OF_USERS)["totality"])
+    assert found["GPU vendor acme: requested"].startswith("raised KeyError(")
+    assert found["kind Pool: check"].startswith("raised KeyError('size')")
+
+
+WITH_SETTINGS = """
+def recognise(node, settings):
+    return (NodeGpus(settings.model, 8, "acme.com/gpu"),)
+
+@hookimpl
+def kaiwo_gpu_vendors():
+    from kaiwo.plugin.kit.fields import Model
+
+    class Settings(Model):
+        model: str = "x1"
+
+    return [
+        GpuVendor(name="acme", resource_keys=("acme.com/gpu",), recognise=recognise, settings=Settings)
+    ]
+"""
+
+
+def test_a_vendor_with_settings_is_called_with_them(check: Check) -> None:
+    """As the host calls it; a right one was told that an argument is missing."""
+    results = check(WITH_SETTINGS)
+    assert (results["purity"].state, results["totality"].state) == ("ok", "ok"), wrong(results["totality"])
+
+
 SLOW = """
 import pydantic
 import PACKAGE.unused

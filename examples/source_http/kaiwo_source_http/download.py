@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kaiwo.plugin.kit.downloads import parse_items
 from kaiwo_source_http.item import HttpDownloadItem
 
 if TYPE_CHECKING:
@@ -16,8 +17,7 @@ def fetch(items: Sequence[ItemObject], downloads: Downloads) -> None:
     """Ask for the file of each item.
 
     Raises:
-        ValueError: an item is wrong; pydantic's error is one.
+        ItemError: an item is wrong; the message names it.
     """
-    for index, raw in enumerate(items):
-        item = HttpDownloadItem.parse(raw)
-        downloads.http(f"http[{index}]", item.url, item.target_path, sha256=item.sha256)
+    for where, item in parse_items("http", HttpDownloadItem, items):
+        downloads.http(where, item.url, item.target_path, sha256=item.sha256)

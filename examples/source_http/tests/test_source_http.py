@@ -84,6 +84,14 @@ def test_a_file_is_fetched_and_checked(web: str, tmp_path: Path) -> None:
     assert (wrong.code, wrong.files) == (4, {}), wrong.log
 
 
+def test_an_item_that_is_wrong_is_named(web: str, tmp_path: Path) -> None:
+    """Of several the second one; a user finds it by its place in the list."""
+    (source,) = testing.plugins(plugin).sources
+    wrong = testing.download(source, [*items(web), {**items(web)[0], "targetPath": "../x"}], folder=tmp_path)
+    assert wrong.code == 2, wrong.log
+    assert "http[1]" in wrong.log
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 class TestInstalled:

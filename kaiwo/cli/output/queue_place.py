@@ -24,6 +24,7 @@ def read_place(cluster: Cluster, workload: Object) -> tuple[QueueWait, ...]:
     """What a pending workload waits for in its queue; empty for any other, and without a queue system."""
     if workload_fields.word(workload) != "PENDING" or not workload_fields.queue(workload):
         return ()
+    from kaiwo.client.errors import PluginFailed
     from kaiwo.client.queue import QueuesUnknown, waits_of
     from kaiwo.engine.errors import EngineError
 
@@ -32,7 +33,7 @@ def read_place(cluster: Cluster, workload: Object) -> tuple[QueueWait, ...]:
         return cluster.run(lambda api: waits_of(api, plugins, workload))
     except QueuesUnknown:
         return ()
-    except EngineError as error:
+    except (EngineError, PluginFailed) as error:
         kit.say(f"warning: the place in the queue is not shown: {error}")
         return ()
 

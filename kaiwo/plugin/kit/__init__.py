@@ -6,6 +6,6 @@ version (``docs/decisions/plugin-kit.md``). Plugins import nothing else of Kaiwo
 commands and ``kaiwo.testing`` in tests.
 
 Each module is imported by itself, so that a declaration that needs a few constants does not load what
-renders pods. `kinds`, `json_access`, `values`, `names`, `nodes`, `cache` and both `errors` import no heavy
-library. The others belong into code that is imported on first use.
+renders pods. `addresses`, `kinds`, `json_access`, `values`, `names`, `nodes`, `cache` and both `errors`
+import no heavy library. The others belong into code that is imported on first use.
 """

@@ -8,7 +8,8 @@ The usual order is: ended, waiting, active::
         if done := conditions.get("Done"):
             return ended(seen, "COMPLETE", Finding("Completed", f"{what} is done"), changed_at(done))
         if broken := conditions.get("Broken"):
-            finding = failure(seen) or Finding("RunFailed", f"{what} failed: {one_line(broken['message'])}")
+            text = one_line(broken.get("message"))
+            finding = failure(seen) or Finding("RunFailed", f"{what} failed: {text}")
             return ended(seen, "FAILED", finding, changed_at(broken))
         pods = pod_status.current(seen.pods)
         if waits := waiting(seen, what, pods, suspended=bool(spec.get("suspend"))):

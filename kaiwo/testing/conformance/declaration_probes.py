@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from kaiwo.plugin.queue_setup import SetupFacts, SetupPlan
 from kaiwo.plugin.queue_usage import QueueUsage, UsageFacts
 from kaiwo.plugin.queues import Admission, QueueAssignment, QueueFacts
 from kaiwo.plugin.sources import SecretReference
+from kaiwo.plugin.vendors import RequestedModel
 from kaiwo.testing.builders import NOW
 from kaiwo.testing.conformance.backend_probes import VENDOR
 from kaiwo.testing.conformance.documents import Documents, accepted, live_object, readable
@@ -26,8 +28,9 @@ from kaiwo.testing.conformance.probes import Case, Probe
 from kaiwo.testing.defaults_contract import defaults_fault
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from kaiwo.api.errors import Problem
     from kaiwo.api.plugin_fields import Field
     from kaiwo.plugin.queues import QueueSystem
     from kaiwo.plugin.registry import LoadedPlugin
@@ -38,16 +41,39 @@ _NAMES = ("train", "default", "research")
 
 
 def vendor_probes(plugin: LoadedPlugin, documents: Documents) -> Iterator[Probe]:
-    """What recognises GPUs, and what reads a vendor's tool."""
+    """What recognises GPUs, reads a vendor's tool, and reads entries of ``gpuModels``."""
     for vendor in plugin.vendors:
         where = f"GPU vendor {vendor.name}"
-        yield Probe(
-            f"{where}: recognise", documents.node, _mapping, vendor.recognise, (tuple,), fault=_fault_of_gpus
-        )
+        sample, build = _of_nodes(documents) if vendor.settings is None else _with_settings(documents)
+        yield Probe(f"{where}: recognise", sample, build, vendor.recognise, (tuple,), fault=_fault_of_gpus)
         if vendor.tool is not None:
             yield Probe(
                 f"{where}: tool.parse", _tool_output, _as_is, vendor.tool.parse, (tuple,), (ValueError,)
             )
+        if vendor.requested is not None:
+            names = [key.partition("/")[2].rstrip("*") for key in vendor.resource_keys]
+            yield Probe(
+                f"{where}: requested",
+                partial(_model_entry, names),
+                lambda case: (case,) if isinstance(case, str) else None,
+                vendor.requested,
+                (RequestedModel, NoneType),
+            )
+
+
+def _of_nodes(documents: Documents) -> tuple[Callable[[Sampler], Case], Callable[[Case], Any]]:
+    return documents.node, _mapping
+
+
+def _with_settings(documents: Documents) -> tuple[Callable[[Sampler], Case], Callable[[Case], Any]]:
+    def sample(sampler: Sampler) -> Case:
+        return {"node": documents.node(sampler), "settings": documents.settings(sampler)}
+
+    def build(case: Case) -> tuple[Any, ...] | None:
+        node = case.get("node") if isinstance(case, dict) else None
+        return (node, documents.read_settings(case)) if isinstance(node, dict) else None
+
+    return sample, build
 
 
 def source_probes(plugin: LoadedPlugin, documents: Documents) -> Iterator[Probe]:
@@ -88,7 +114,10 @@ def field_probes(plugin: LoadedPlugin, documents: Documents) -> Iterator[Probe]:
         yield _model_probe("settings", settings)
     for controller in plugin.controllers:
         for kind in controller.kinds:
-            yield _model_probe(f"kind {kind.resource.kind}: spec", kind.spec)
+            where = f"kind {kind.resource.kind}"
+            yield _model_probe(f"{where}: spec", kind.spec)
+            if kind.check is not None:
+                yield _check_probe(f"{where}: check", kind.spec, kind.check)
 
 
 def _warning_probe(field: Field) -> Probe:
@@ -121,6 +150,23 @@ def _model_probe(where: str, model: type[BaseModel]) -> Probe:
         return model.model_validate(value, by_alias=True, by_name=False)
 
     return Probe(where, sample, _as_is, validate, (model,), (ValidationError,))
+
+
+def _check_probe(where: str, model: type[BaseModel], check: Callable[[Object], Iterable[Problem]]) -> Probe:
+    """What a controller could not use of a spec that its model takes."""
+    schema = structural(model)
+
+    def sample(sampler: Sampler) -> Case:
+        found = sampler.fitting(schema)
+        return found if sampler.chance(0.5) else sampler.changed(found)
+
+    def build(case: Case) -> tuple[Any, ...] | None:
+        return (case,) if isinstance(case, dict) and accepted(model, case) else None
+
+    def call(spec: Object) -> tuple[Problem, ...]:
+        return tuple(check(spec))
+
+    return Probe(where, sample, build, call, (tuple,))
 
 
 def controller_probes(plugin: LoadedPlugin, documents: Documents) -> Iterator[Probe]:
@@ -307,6 +353,12 @@ def _as_is(case: Case) -> tuple[Any, ...]:
 
 def _mapping(case: Case) -> tuple[Any, ...] | None:
     return (case,) if isinstance(case, dict) else None
+
+
+def _model_entry(names: Sequence[str], sampler: Sampler) -> Case:
+    """What a user may write as a model: a text, the name of a resource, or one after the other."""
+    name = f"{sampler.one(*names)}{sampler.text()}"
+    return sampler.one(sampler.text(), name, f"{sampler.text()}-{name}")
 
 
 def _tool_output(sampler: Sampler) -> Case:

@@ -23,11 +23,11 @@ _NO_DESCRIPTION = (
 )
 _NOT_STRUCTURAL = (
     "the API server accepts any value there, and a mistake is found only when the workload runs",
-    "use one type, or Opaque of kaiwo.api.scalars where any value is meant",
+    "use one type, or Opaque of kaiwo.plugin.kit.fields where any value is meant",
 )
 _NOT_CAMEL_CASE = (
     "fields of Kubernetes objects are written in camel case, and users guess names by that",
-    "derive the model from kaiwo.api.base_model.Model, which names fields so",
+    "derive the model from kaiwo.plugin.kit.fields.Model, which names fields so",
 )
 _ANYTHING = "x-kubernetes-preserve-unknown-fields"
 

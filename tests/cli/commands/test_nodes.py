@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,8 @@ from kaiwo.client.node_use import narrowed, nodes_from
 from kaiwo.client.nodes import list_nodes
 from kaiwo.engine.errors import Forbidden, NotFound
 from kaiwo.plugin.loader import load
+from kaiwo.plugin.queues import QueueSystem
+from kaiwo.plugin.registry import LoadedPlugin
 from kaiwo.plugin.selection import PluginSelection
 from kaiwo.testing.golden import assert_golden
 from kaiwo_sandbox.nodes import amd_node, nvidia_node
@@ -221,6 +224,20 @@ def test_missing_rights_are_named(
     assert [text.partition(":")[0] for text in known.unseen] == unseen
     err = written(known)[1]
     assert all(f"warning: not shown: {text}" in err for text in unseen)
+
+
+def test_nodes_are_shown_although_the_plugin_of_their_flavors_fails() -> None:
+    """The page says whose code it is; it was a defect of Kaiwo, without any node."""
+
+    def fail(_: object) -> dict[str, dict[str, str]]:
+        raise KeyError("spec")
+
+    system = QueueSystem("acme", assign=fail, admission=fail, flavors=fail, plugin="acme")  # type: ignore[arg-type]  # not called
+    acme = LoadedPlugin("acme", "kaiwo-acme", "1", "kaiwo_acme.plugin", queue_systems=(system,))
+    api: Any = Api(*scene())
+    known = asyncio.run(list_nodes(api, replace(PLUGINS, loaded=(*PLUGINS.loaded, acme)), "team"))
+    assert {item.name: item for item in known.items}["amd-1"].gpus[0].used == 7
+    assert "plugin acme failed to name the flavors of nodes: KeyError: 'spec'" in known.unseen
 
 
 def test_no_nodes_say_what_to_do(written: Callable[..., tuple[str, str]]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,14 @@ from kaiwo.cli.commands import queue as command
 from kaiwo.cli.options import GlobalOptions
 from kaiwo.cli.output.queue_view import readable_amount
 from kaiwo.client import queue as client_queue
-from kaiwo.client.queue import QueueNotFound, QueuesUnknown, describe_queue, list_queues, waits_of
+from kaiwo.client.errors import PluginFailed
+from kaiwo.client.queue import (
+    QueueNotFound,
+    QueuesUnknown,
+    describe_queue,
+    list_queues,
+    waits_of,
+)
 from kaiwo.engine.errors import Forbidden, NotFound
 from kaiwo.plugin.loader import load
 from kaiwo.plugin.selection import PluginSelection
@@ -430,3 +438,24 @@ def test_a_long_queue_is_shortened_and_wide_shows_all(written: Callable[..., tup
     assert "  and 14 more (-o wide)\n" in written(found)[0]
     assert "and 14 more" not in written(found, output="wide")[0]
     assert [item.explained for item in found.waiting].count(True) == 50
+
+
+@pytest.mark.parametrize("attribute", ["usage", "usage_paths"])
+def test_a_queue_system_that_fails_is_named(attribute: str) -> None:
+    """Status and why go on without the queue, and the error is not called a defect of Kaiwo."""
+
+    def fail(_: object) -> None:
+        raise KeyError("quota")
+
+    broken = replace(
+        PLUGINS,
+        loaded=tuple(
+            replace(
+                plugin,
+                queue_systems=tuple(replace(system, **{attribute: fail}) for system in plugin.queue_systems),
+            )
+            for plugin in PLUGINS.loaded
+        ),
+    )
+    with pytest.raises(PluginFailed, match="plugin kueue failed to report its queues: KeyError: 'quota'"):
+        asyncio.run(list_queues(Api(scene()), broken, "team"))  # type: ignore[arg-type]  # as above

@@ -197,6 +197,33 @@ async def test_the_operators_account_writes_neither_to_kube_system_nor_beside_it
         assert created["metadata"]["uid"]
 
 
+async def test_with_the_right_to_end_idle_workloads_jobs_of_users_can_be_deleted(
+    site: Any, cli: Any, selection: str
+) -> None:
+    """The account of an operator with gpu_preemption deletes a user's Job, and still changes none."""
+    result = cli(
+        "manifests", "rbac", "--plugins", f"{selection},gpu_preemption", "--namespace", site.namespace,
+    )  # fmt: skip
+    assert result.code == 0, result.err
+    site = site.applied(result.out)
+    await site.until_policies_in_force()
+    job = {
+        "apiVersion": JOB.api_version,
+        "kind": JOB.kind,
+        "metadata": {"name": "plain", "namespace": site.team},
+        "spec": {
+            "suspend": True,
+            "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "a", "image": "a"}]}},
+        },
+    }
+    await site.admin.create(JOB, job)
+    async with Client(site.connection("kaiwo-operator")) as client:
+        with pytest.raises(Forbidden, match="writes only objects of workloads"):
+            await client.merge_patch(JOB, site.team, "plain", {"metadata": {"labels": {"a": "b"}}})
+        await client.delete(JOB, site.team, "plain")
+    await until(site.admin, JOB, site.team, "plain", lambda obj: obj is None)
+
+
 async def test_a_workload_in_kube_system_reports_where_it_can_run(site: Any, tmp_path: Path) -> None:
     """Its status has the reason and the message of the policy, and no object is created for it."""
     name = f"{site.team[-20:].strip('-')}-system"
