@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
+from io import StringIO
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -197,6 +198,8 @@ def cluster(timeout: float = 30.0, *, connections: int = 32) -> Iterator[Cluster
     with asyncio.Runner() as runner:
 
         async def connect() -> Client:
+            # A credential plugin that asks has the terminal for itself, and as long as the answer takes.
+            await reached.headers()
             return Client(reached, user_agent=FIELD_MANAGER, timeout=timeout, concurrency=connections)
 
         client = runner.run(connect())
@@ -244,7 +247,8 @@ def complete_names(kinds: Sequence[Any]) -> Callable[[click.Context, click.Param
         try:
             with ctx.scope():
                 use_configured_namespace(user_config.load(ctx.params.get("config")))
-            with ctx.scope(), cluster(timeout=2.0) as live:
+            # Nor may a credential plugin write there, or ask.
+            with redirect_stderr(StringIO()), ctx.scope(), cluster(timeout=2.0) as live:
                 found = [obj["metadata"]["name"] for kind in kinds for obj in live.list(kind, live.scope)]
         except Exception:  # noqa: BLE001  a shell that completes must never print an error
             return []

@@ -6,6 +6,8 @@ line that is being typed.
 
 from __future__ import annotations
 
+from contextlib import redirect_stderr
+from io import StringIO
 from typing import TYPE_CHECKING, TypeAlias
 
 from kaiwo.cli.options import settings, use_configured_namespace
@@ -144,7 +146,8 @@ def _asked(ctx: click.Context, incomplete: str, read: Callable[[Cluster], Iterab
     from kaiwo.client import user_config
 
     try:
-        with ctx.scope():
+        # Nor may a credential plugin write there, or ask.
+        with redirect_stderr(StringIO()), ctx.scope():
             use_configured_namespace(user_config.load(ctx.params.get("config")))
             with kit.cluster(timeout=_SECONDS) as cluster:
                 return _beginning(read(cluster), incomplete)

@@ -22,6 +22,9 @@ Format = Literal["table", "wide", "json", "yaml", "name"]
 
 FORMATS: tuple[Format, ...] = ("table", "wide", "json", "yaml", "name")
 
+DUMB = "dumb"
+"""``TERM`` of a terminal that understands no escape sequences."""
+
 
 @dataclass(slots=True)
 class GlobalOptions:
@@ -33,7 +36,7 @@ class GlobalOptions:
         context: kubeconfig context, None for the current one.
         kubeconfig: path of a kubeconfig, None for kubectl's own search.
         output: how data is written to standard output, None for the command's usual way.
-        color: False with ``--no-color`` or a non-empty ``NO_COLOR``.
+        color: False with ``--no-color`` or a non-empty ``NO_COLOR``, and on a terminal without colours.
         verbosity: times ``-v`` was given, less times ``-q``: below 0 only errors are shown, above 0 more.
         watch: ``-w``, for commands that can show something again and again.
     """
@@ -43,7 +46,9 @@ class GlobalOptions:
     context: str | None = None
     kubeconfig: str | None = None
     output: Format | None = None
-    color: bool = field(default_factory=lambda: not os.environ.get("NO_COLOR"))
+    color: bool = field(
+        default_factory=lambda: not os.environ.get("NO_COLOR") and os.environ.get("TERM") != DUMB
+    )
     verbosity: int = 0
     watch: bool = False
 

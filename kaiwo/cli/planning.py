@@ -143,7 +143,7 @@ def plan_workloads(
 
     if not offline:
         try:
-            with kit.cluster(timeout=10.0) as cluster:
+            with kit.cluster(timeout=10.0) as cluster, kit.progress("planning workloads"):
                 found = around(cluster_context.read_context(cluster, plugins))
                 quota = QuotaCheck(cluster, plugins)
                 with _registry(plugins) as registry:
@@ -167,7 +167,7 @@ def plan_workloads(
         kit.say("planned without a cluster: defaults are assumed")
     found = around(cluster_context.assumed_context(plugins))
     _warn_of_privileges(manifests, plugins)
-    with _registry(plugins) as registry:
+    with kit.progress("planning workloads"), _registry(plugins) as registry:
         return [_plan(manifest, manifest.obj, plugins, registry, found) for manifest in manifests]
 
 

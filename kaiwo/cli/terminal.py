@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
-from kaiwo.cli.options import settings
+from kaiwo.cli.options import DUMB, settings
+
+if TYPE_CHECKING:
+    from typing import TextIO
 
 STATUS_COLORS = {
     "COMPLETE": "green",
@@ -65,6 +70,11 @@ def state_color(state: str) -> str:
 def clean(text: str, keep: str = "") -> str:
     """Text of others as it may be written to a terminal: no control characters, no escape sequences."""
     return "".join(char if char.isprintable() or char in keep else " " for char in text)
+
+
+def overwrites(stream: TextIO) -> bool:
+    """Whether a stream is a terminal that can write over what it shows; that of an editor often cannot."""
+    return stream.isatty() and os.environ.get("TERM") != DUMB
 
 
 def counted(number: int, noun: str) -> str:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
 from kaiwo.client.errors import ClientError, InvalidArgument
+from kaiwo.engine.proxy import environment_proxy, without_user
+from kaiwo.workload.monitoring.samples import owner_labels, owner_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -56,9 +58,8 @@ def step_of(seconds: float) -> int:
 
 def use_query(utilization: Utilization, seconds: int, step: int) -> str:
     """The query for GPU-hours used by pod: the mean of each GPU, a percentage, times the time it is there."""
-    namespace, pod = utilization.namespace_label, utilization.pod_label
-    samples = f'sum_over_time({utilization.metric}{{{pod}!=""}}[{seconds}s:{step}s])'
-    return f"sum by ({namespace}, {pod}) ({samples}) * {step} / 360000"
+    samples = f"sum_over_time({utilization.metric}[{seconds}s:{step}s])"
+    return f"sum by ({', '.join(owner_labels(utilization))}) ({samples}) * {step} / 360000"
 
 
 def read_answer(answer: object, utilization: Utilization) -> PodUse:
@@ -74,9 +75,11 @@ def read_answer(answer: object, utilization: Utilization) -> PodUse:
     found: PodUse = {}
     result = data.get("result")
     for item in result if isinstance(result, list) else ():
-        labels: dict[str, Any] = item.get("metric") or {}
+        labels: dict[str, str] = item.get("metric") or {}
         value: list[Any] = item.get("value") or []
-        key = (str(labels.get(utilization.namespace_label, "")), str(labels.get(utilization.pod_label, "")))
+        key = owner_of(utilization, labels)
+        if not all(key):
+            continue  # a GPU that no pod holds
         try:
             hours = float(value[1])
         except (IndexError, TypeError, ValueError):
@@ -121,15 +124,15 @@ async def _get(base: str, query: dict[str, str]) -> Any:
     timeout = aiohttp.ClientTimeout(total=_TIMEOUT)
     try:
         async with (
-            aiohttp.ClientSession(timeout=timeout, trust_env=True) as session,
-            session.get(f"{base}/api/v1/query", params=query) as response,
+            aiohttp.ClientSession(timeout=timeout) as session,
+            session.get(f"{base}/api/v1/query", params=query, proxy=environment_proxy(base)) as response,
         ):
             body = await response.content.read(_LONGEST_ANSWER)
             while not response.content.at_eof() and len(body) < _LONGEST_ANSWER:
                 body += await response.content.read(_LONGEST_ANSWER - len(body))
             status = response.status
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
-        reason = str(error).replace(base, shown) or type(error).__name__
+        reason = without_user(str(error)) or type(error).__name__
         raise PrometheusError(f"no answer from Prometheus at {shown}: {reason}", hint) from None
     try:
         return json.loads(body)

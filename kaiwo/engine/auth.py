@@ -25,7 +25,7 @@ EXPIRY_MARGIN = 60.0
 """Seconds before its stated end at which a credential is renewed, so that none ends under way."""
 
 _ODD = (OSError, KeyError, TypeError, ValueError, AttributeError)
-"""What the package lets through when a plugin is missing or answers something odd."""
+"""What the package lets through when a provider answers something odd."""
 
 
 class Authenticator(Protocol):
@@ -109,36 +109,21 @@ class Renewing:
 
 
 def exec_plugin(
-    user: Object, cluster: Object, where: str, base: Path, on_certificate: Callable[[str, str], None]
+    user: Object, cluster: Object, where: str, on_certificate: Callable[[str, str], None]
 ) -> Renewing:
-    """Run a credential plugin as kubectl does, through the `kubernetes` package.
+    """Credentials of a plugin, which runs again when they end.
 
     Args:
         user: the ``user`` section with its ``exec`` block.
         cluster: the ``cluster`` section; plugins may want it.
         where: file and user, for messages.
-        base: directory that relative commands start from.
         on_certificate: called with certificate and key (PEM) when the plugin returns those.
     """
 
     def fetch() -> tuple[Headers, float | None]:
-        # 20 MB and 0.2 s, and most users need neither.
-        library: Any = importlib.import_module("kubernetes.config.kube_config")
+        from kaiwo.engine.exec_credential import run_plugin  # most users need none
 
-        try:
-            status = library.ExecProvider(
-                library.ConfigNode("exec", user["exec"]), str(base), library.ConfigNode("cluster", cluster)
-            ).run()
-        except FileNotFoundError as error:
-            raise CredentialsError(f"{where}: {_not_installed(user['exec'])}") from error
-        except (library.ConfigException, *_ODD) as error:
-            # On a terminal the plugin writes there itself, and the package fails over the text that it lacks.
-            said = " ".join(str(error).split())
-            why = "see its own message above" if isinstance(error, AttributeError) else said
-            raise CredentialsError(
-                f"{where}: the credential plugin {user['exec'].get('command')!r} failed: {why}. "
-                "Run it by hand to see why."
-            ) from error
+        status = run_plugin(user["exec"], cluster, where)
         certificate, key = status.get("clientCertificateData"), status.get("clientKeyData")
         if bool(certificate) != bool(key):
             raise CredentialsError(
@@ -156,13 +141,6 @@ def exec_plugin(
     return Renewing(fetch)
 
 
-def _not_installed(plugin: Object) -> str:
-    """What to say of a credential plugin that does not exist: how to install it, where the file says so."""
-    hint = " ".join(str(plugin.get("installHint") or "").split())
-    text = f"the credential plugin {plugin.get('command')!r} is not installed, or not on the PATH"
-    return f"{text}: {hint}" if hint else text
-
-
 def identity_provider(config: Object, context: str, where: str) -> Renewing:
     """Tokens of an ``auth-provider`` user (OIDC, GCP), refreshed by the `kubernetes` package.
 
@@ -173,6 +151,7 @@ def identity_provider(config: Object, context: str, where: str) -> Renewing:
     """
 
     def fetch() -> tuple[Headers, float | None]:
+        # 20 MB and 0.2 s, and most users need neither.
         library: Any = importlib.import_module("kubernetes.config")
         configuration = importlib.import_module("kubernetes.client").Configuration()
         try:

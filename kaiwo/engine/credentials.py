@@ -1,8 +1,8 @@
 """How to reach an API server: address, TLS settings, and headers that stay fresh.
 
 Plain kubeconfigs and in-cluster service accounts are read here: the `kubernetes` package does it too, but
-costs 20 MB and 0.2 s in every process, and reads a ``tokenFile`` only once. It is imported for what needs
-it: credential plugins and identity providers.
+costs 20 MB and 0.2 s in every process, and reads a ``tokenFile`` only once. It is imported for identity
+providers alone.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 from multidict import CIMultiDict
 
@@ -20,6 +19,7 @@ from kaiwo.engine import kubeconfig as files
 from kaiwo.engine.auth import Authenticator, Static, TokenFile, exec_plugin, identity_provider
 from kaiwo.engine.errors import CredentialsError
 from kaiwo.engine.impersonation import impersonation_headers
+from kaiwo.engine.proxy import environment_proxy, without_user
 
 if TYPE_CHECKING:
     import ssl
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where the kubelet mounts token, CA and namespace of a pod's service account."""
+
+_USUAL = Path("~/.kube/config")
 
 
 class Connection:
@@ -84,8 +86,8 @@ class Connection:
 def load(kubeconfig: str | Path | None = None, context: str | None = None) -> Connection:
     """The connection that a user or a pod means.
 
-    Searched in this order: the argument, the files of ``KUBECONFIG``, the pod's service account,
-    ``~/.kube/config``.
+    Searched as by kubectl, in this order: the argument, the files of ``KUBECONFIG``, ``~/.kube/config``, the
+    pod's service account. In a notebook that runs in a pod, people are who their kubeconfig says.
 
     Args:
         kubeconfig: path of a file.
@@ -99,6 +101,7 @@ def load(kubeconfig: str | Path | None = None, context: str | None = None) -> Co
         kubeconfig is None
         and context is None
         and not os.environ.get("KUBECONFIG", "").strip(os.pathsep)
+        and not _is_written(_USUAL)
         and os.environ.get("KUBERNETES_SERVICE_HOST")
         and (SERVICE_ACCOUNT / "token").is_file()
     ):
@@ -120,7 +123,15 @@ def _kubeconfigs(kubeconfig: str | Path | None) -> list[Path]:
     if kubeconfig is not None:
         return [Path(kubeconfig).expanduser()]
     listed = [Path(part).expanduser() for part in os.environ.get("KUBECONFIG", "").split(os.pathsep) if part]
-    return listed or [Path("~/.kube/config").expanduser()]
+    return listed or [_USUAL.expanduser()]
+
+
+def _is_written(path: Path) -> bool:
+    """Whether a file of the home directory is there and not empty."""
+    try:
+        return path.expanduser().is_file() and path.expanduser().stat().st_size > 0
+    except (OSError, RuntimeError):  # no home directory
+        return False
 
 
 def in_cluster(service_account: Path = SERVICE_ACCOUNT) -> Connection:
@@ -194,17 +205,13 @@ def _from_files(paths: list[Path], context: str | None) -> Connection:
 
 
 def _proxy(cluster: Object, where: str) -> str | None:
-    """The cluster's own proxy, else that of HTTPS_PROXY, HTTP_PROXY and NO_PROXY, as other clients do."""
-    server = urlsplit(cluster["server"])
-    found = cluster.get("proxy-url")
-    if not found and server.hostname not in ("localhost", "127.0.0.1", "::1"):
-        proxies = getproxies()
-        bypass = proxy_bypass(server.netloc.rpartition("@")[2])
-        found = None if bypass else proxies.get(server.scheme)
+    """The cluster's own proxy, else that of the environment, as for kubectl."""
+    found = cluster.get("proxy-url") or environment_proxy(cluster["server"])
     if not found:
         return None
     if urlsplit(str(found)).scheme not in ("http", "https"):
-        raise CredentialsError(f"{where}: proxy {found!r}: only http and https proxies are supported")
+        shown = without_user(str(found))
+        raise CredentialsError(f"{where}: proxy {shown!r}: only http and https proxies are supported")
     return str(found)
 
 
@@ -220,7 +227,7 @@ def _authenticator(chosen: files.Chosen, connection: Connection) -> Authenticato
         def take(certificate: str, key: str) -> None:
             connection.ssl_context = files.tls(chosen.cluster, user, chosen.where, (certificate, key))
 
-        return exec_plugin(user, chosen.cluster, chosen.where, chosen.base, take)
+        return exec_plugin(user, chosen.cluster, chosen.where, take)
     if isinstance(user.get("auth-provider"), dict):
         return identity_provider(chosen.config, chosen.context, chosen.where)
     if user.get("username"):

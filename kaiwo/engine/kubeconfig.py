@@ -36,7 +36,6 @@ class Chosen:
         user: the ``user`` section, empty when there is none.
         namespace: the context's namespace, ``default`` when it names none.
         where: file and context, for messages.
-        base: directory of the first file.
     """
 
     config: Object
@@ -45,7 +44,6 @@ class Chosen:
     user: Object
     namespace: str
     where: str
-    base: Path
 
 
 def read(paths: Sequence[Path], context: str | None) -> Chosen:
@@ -79,7 +77,6 @@ def read(paths: Sequence[Path], context: str | None) -> Chosen:
         user,
         str(chosen.get("namespace") or "default"),
         where,
-        next(path for path in paths if path.is_file()).parent.resolve(),
     )
 
 
@@ -212,11 +209,14 @@ def _merge(into: Object, config: Object, base: Path) -> None:
 
 
 def _absolute(section: Any, base: Path) -> Object:
-    """Relative file names in a kubeconfig are relative to that file."""
+    """Relative file names in a kubeconfig are relative to that file; a plain command is searched for."""
     made = dict(section) if isinstance(section, dict) else {}
     for field in _FILE_FIELDS:
         if isinstance(made.get(field), str) and made[field]:
             made[field] = str(base / made[field])
+    plugin = made.get("exec")
+    if isinstance(plugin, dict) and "/" in str(plugin.get("command") or ""):
+        made["exec"] = {**plugin, "command": str(base / str(plugin["command"]))}
     return made
 
 

@@ -35,6 +35,7 @@ from kaiwo.engine.errors import (
     TooManyRequests,
     from_response,
 )
+from kaiwo.engine.proxy import without_user
 from kaiwo.engine.time_limits import TimeLimits
 
 if TYPE_CHECKING:
@@ -428,4 +429,5 @@ def _describe(error: BaseException) -> str:
     """A text, also for errors whose own is empty, as that of a TimeoutError; no Python object."""
     if isinstance(error, TimeoutError):
         return "timed out"
-    return _TLS_CONTEXT.sub("", str(error)) or type(error).__name__
+    # The URL of a proxy that refuses to connect is in the text, with its user and password.
+    return without_user(_TLS_CONTEXT.sub("", str(error))) or type(error).__name__

@@ -328,7 +328,7 @@ class Settings:
         "kubeconfig",
         "KAIWO_KUBECONFIG",
         _path,
-        "kubeconfig file (default: KUBECONFIG, the pod's service account, ~/.kube/config)",
+        "kubeconfig file (default: KUBECONFIG, ~/.kube/config, the pod's service account)",
         default=None,
     )
     context: str | None = _setting(

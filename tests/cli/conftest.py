@@ -38,6 +38,12 @@ class Cli(Protocol):
         """Run to the end."""
 
 
+@pytest.fixture(autouse=True)
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal that understands escape sequences, wherever the tests run."""
+    monkeypatch.setenv("TERM", "xterm")
+
+
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty home and working directory, and no settings in the environment."""

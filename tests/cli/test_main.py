@@ -17,12 +17,13 @@ import click
 import pytest
 from click.shell_completion import get_completion_class
 
-from kaiwo.cli import options
+from kaiwo.cli import kit, options
 from kaiwo.cli.command_group import CommandEntry, LazyGroup, load
 from kaiwo.cli.failures import run
 from kaiwo.cli.main import COMMANDS, kaiwo, program
 from kaiwo.cli.other_commands import EQUIVALENTS
 from kaiwo.engine import errors
+from kaiwo.engine.credentials import Connection
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -429,6 +430,48 @@ def test_completion_of_names_is_silent_without_a_cluster() -> None:
         check=False,
     )
     assert (done.stdout.strip(), done.stderr) == ("", "")
+
+
+def test_completion_of_names_is_silent_with_a_credential_plugin(tmp_path: Path) -> None:
+    """What a plugin says would stand over the line that is being typed, and nobody could answer it."""
+    kubeconfig = tmp_path / "config"
+    plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "ls", "args": ["/nonexistent"]}
+    kubeconfig.write_text(
+        json.dumps(
+            {
+                "current-context": "c",
+                "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
+                "clusters": [{"name": "k", "cluster": {"server": "http://127.0.0.1:1"}}],
+                "users": [{"name": "u", "user": {"exec": plugin}}],
+            }
+        )
+    )
+    binary = Path(sys.executable).with_name("kaiwo")
+    environment = {"COMP_CWORD": "2", "_KAIWO_COMPLETE": "bash_complete", "KUBECONFIG": str(kubeconfig)}
+    for words in ("kaiwo status ", "kaiwo queue "):
+        done = subprocess.run(
+            [binary],
+            env={**environment, "COMP_WORDS": words, "HOME": str(tmp_path), "PATH": os.environ["PATH"]},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.stdout.strip(), done.stderr) == ("", "")
+
+
+def test_credentials_are_there_before_a_command_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plugin that asks has no line of progress over its question, and no time limit of a request."""
+    asked: list[bool] = []
+
+    class Asking:
+        async def headers(self, *, refresh: bool) -> dict[str, str]:
+            asked.append(refresh)
+            return {}
+
+    connection = Connection("http://127.0.0.1:1", authenticator=Asking())
+    monkeypatch.setattr(kit, "connection", lambda: connection)
+    with click.Context(kaiwo, obj=options.GlobalOptions()), kit.cluster():
+        assert asked == [False]
 
 
 def complete(words: str, monkeypatch: pytest.MonkeyPatch) -> str:

@@ -8,12 +8,14 @@ import json
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 import yaml
 
+from kaiwo.engine import credentials
 from kaiwo.engine.client import Client
 from kaiwo.engine.credentials import in_cluster, load, static
 from kaiwo.engine.errors import CredentialsError, Forbidden
@@ -220,10 +222,11 @@ def test_the_usual_proxy_variables_count(tmp_path: Path, monkeypatch: pytest.Mon
     ):
         assert load(write(tmp_path / "k", config(server=server))).proxy == proxy
     own: dict[str, Any] = {"server": "http://outside.example", "proxy-url": "http://own:1"}
-    socks: dict[str, Any] = {"proxy-url": "socks5://x:1"}
+    socks: dict[str, Any] = {"proxy-url": "socks5://ada:s3cret@x:1"}
     assert load(write(tmp_path / "k", config(**own))).proxy == "http://own:1"
-    with pytest.raises(CredentialsError, match="only http and https proxies"):
+    with pytest.raises(CredentialsError, match=r"socks5://x:1.*only http and https proxies") as caught:
         load(write(tmp_path / "k", config(**socks)))
+    assert "s3cret" not in str(caught.value)
 
 
 def test_a_missing_file_is_reported(tmp_path: Path) -> None:
@@ -389,16 +392,143 @@ async def test_a_plugin_that_is_not_installed_is_named_with_how_to_install_it(tm
         await connection.headers()
 
 
-async def test_a_plugin_that_fails_on_a_terminal_is_not_reported_as_an_error_of_python(
+async def test_a_plugin_writes_its_own_message_where_standard_error_is_the_process_s(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The error refers to it, and does not repeat it."""
+    connection = load(write(tmp_path / "k", config(plugin(tmp_path, "import sys; sys.exit('no session')"))))
+    monkeypatch.setattr(sys, "stderr", sys.__stderr__)
+    with pytest.raises(CredentialsError, match="failed: see its own message above") as caught:
+        await connection.headers()
+    assert "no session" not in str(caught.value)
+    assert "no session" in capfd.readouterr().err
+
+
+SAYS = """
+import json, os, sys
+print("open https://login.example and enter ABC", file=sys.stderr, flush=True)
+spec = json.loads(os.environ["KUBERNETES_EXEC_INFO"])["spec"]
+print(json.dumps({"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",
+    "status": {"token": f"{len(sys.stdin.read())}-{spec['interactive']}"}}))
+"""
+
+
+def test_a_plugin_in_a_pipe_shows_its_prompt_and_leaves_the_input_to_the_command(tmp_path: Path) -> None:
+    """``kaiwo submit - | jq`` must show the code to log in with, and still have its manifest."""
+    import subprocess
+
+    user = plugin(tmp_path, SAYS)
+    user["exec"]["interactiveMode"] = "IfAvailable"
+    path = write(tmp_path / "k", config(user))
+    code = (
+        "import asyncio, sys; from kaiwo.engine.credentials import load; "
+        f"print(asyncio.run(load({str(path)!r}).headers())['Authorization'], sys.stdin.read())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], input="manifest", capture_output=True, check=True, text=True
+    )
+    assert done.stdout == "Bearer 0-False manifest\n"
+    assert done.stderr == "open https://login.example and enter ABC\n"
+
+
+@pytest.mark.parametrize(("mode", "interactive"), [("IfAvailable", True), ("Never", False)])
+async def test_a_plugin_may_ask_on_a_terminal_unless_the_kubeconfig_forbids_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, interactive: bool
+) -> None:
+    """Standard input decides, wherever standard output goes."""
+    user = plugin(tmp_path, SAYS)
+    user["exec"]["interactiveMode"] = mode
+    connection = load(write(tmp_path / "k", config(user)))
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: True))
+    monkeypatch.setattr(sys, "stderr", sys.__stderr__)
+    assert await connection.headers() == {"Authorization": f"Bearer 0-{interactive}"}
+
+
+async def test_a_plugin_that_must_ask_is_not_started_where_nobody_can_answer(tmp_path: Path) -> None:
+    """As by kubectl; it would wait, or fail with a message of its own."""
+    user = plugin(tmp_path, f"open({str(tmp_path / 'started')!r}, 'w')")
+    user["exec"]["interactiveMode"] = "Always"
+    connection = load(write(tmp_path / "k", config(user)))
+    with pytest.raises(CredentialsError, match="asks for input, and standard input is no terminal"):
+        await connection.headers()
+    assert not (tmp_path / "started").exists()
+
+
+async def test_a_plugin_is_started_relative_to_the_file_that_names_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """There the plugin writes its message itself."""
-    connection = load(write(tmp_path / "k", config(plugin(tmp_path, "import sys; sys.exit(1)"))))
-    with (tmp_path / "terminal").open("w") as terminal:
-        monkeypatch.setattr(terminal, "isatty", lambda: True, raising=False)
-        monkeypatch.setattr(sys, "stdout", terminal)
-        monkeypatch.setattr(sys, "stderr", terminal)
-        monkeypatch.setattr(sys, "stdin", None)
-        with pytest.raises(CredentialsError, match="failed: see its own message above") as caught:
-            await connection.headers()
-    assert "NoneType" not in str(caught.value)
+    """Of several files each has its own directory; the working directory is that of the caller."""
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+    script = tmp_path / "second" / "login"
+    code = ANSWER.format(count=str(tmp_path / "count"), ends="2199-01-01T00:00:00Z")
+    script.write_text(f"#!{sys.executable}\n{code}")
+    script.chmod(0o755)
+    user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "./login", "args": None}}
+    paths = [write(tmp_path / "first" / "k", config() | {"users": []}), tmp_path / "second" / "k"]
+    write(paths[1], config(user))
+    monkeypatch.setenv("KUBECONFIG", ":".join(map(str, paths)))
+    assert await load().headers() == {"Authorization": "Bearer t1"}
+
+
+async def test_a_plugin_gets_the_cluster_that_it_wants_to_know(tmp_path: Path) -> None:
+    """Server, authority as data also where it is a file, and the extension for plugins; nothing else."""
+    code = (
+        "import json, os; info = json.loads(os.environ['KUBERNETES_EXEC_INFO']); "
+        "print(json.dumps({'apiVersion': info['apiVersion'], 'status': {'token': "
+        "json.dumps(info['spec']['cluster'], sort_keys=True) + os.environ['MODE']}}))"
+    )
+    user = plugin(tmp_path, code)
+    user["exec"] |= {"provideClusterInfo": True, "env": [{"name": "MODE", "value": "x"}]}
+    (tmp_path / "ca.crt").write_text("PEM")
+    extension = {"name": "client.authentication.k8s.io/exec", "extension": {"audience": "a"}}
+    path = write(
+        tmp_path / "k",
+        config(user, **{"certificate-authority": "ca.crt", "extensions": [extension, {"name": "other"}]}),
+    )
+    wanted = {
+        "certificate-authority-data": base64.b64encode(b"PEM").decode(),
+        "config": {"audience": "a"},
+        "server": "http://127.0.0.1:1",
+    }
+    found = await load(path).headers()
+    assert found["Authorization"] == f"Bearer {json.dumps(wanted, sort_keys=True)}x"
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        ("print('SECRET')", "something else than JSON"),
+        ("print('[]')", "no ExecCredential with a status"),
+        ("""print('{"apiVersion": "v0", "status": {"token": "SECRET"}}')""", "it answers in v0"),
+        ("print(chr(0) * 3)", "something else than JSON"),
+    ],
+)
+async def test_an_answer_that_is_no_credential_is_reported_without_it(
+    tmp_path: Path, code: str, why: str
+) -> None:
+    """What a plugin writes to standard output is secret, whatever it is."""
+    connection = load(write(tmp_path / "k", config(plugin(tmp_path, code))))
+    with pytest.raises(CredentialsError, match=f"credential plugin .* failed: .*{why}") as caught:
+        await connection.headers()
+    assert "SECRET" not in str(caught.value)
+
+
+def test_a_kubeconfig_at_home_goes_before_the_service_account_of_the_pod(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As for kubectl: in a notebook that is a pod people are who their kubeconfig says; else the pod."""
+    account = tmp_path / "account"
+    account.mkdir()
+    (account / "token").write_text("t")
+    monkeypatch.setattr(credentials, "SERVICE_ACCOUNT", account)
+    monkeypatch.setattr(credentials, "in_cluster", lambda: credentials.static("http://pod.example"))
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    assert load().server == "http://pod.example"
+    (tmp_path / ".kube").mkdir()
+    (tmp_path / ".kube" / "config").touch()
+    assert load().server == "http://pod.example"
+    write(tmp_path / ".kube" / "config", config({"token": "mine"}))
+    assert load().server == "http://127.0.0.1:1"

@@ -125,3 +125,22 @@ async def test_a_request_that_somebody_cancels_is_not_timed_out() -> None:
         request.cancel()
         with pytest.raises(asyncio.CancelledError):
             await request
+
+
+async def test_a_proxy_that_refuses_is_named_without_its_password() -> None:
+    """The error of aiohttp has the whole URL of the proxy, and this text comes into logs."""
+
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(refuse, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        proxy = f"http://ada:s3cret@127.0.0.1:{port}"
+        async with Client(Connection("https://cluster.example:6443", proxy=proxy)) as client:
+            with pytest.raises(ConnectionBroken, match=f"407.*127.0.0.1:{port}") as caught:
+                await client.get_json("/version")
+    assert "s3cret" not in str(caught.value)

@@ -47,8 +47,7 @@ def plan(*, explain: bool, offline: bool, nodes: str | None, names: str | None, 
     manifests = collect.read_workloads(
         collect.InputOptions(**request), plugins, _context_namespace, "nothing was planned", lambda: GENERATED
     )
-    with kit.progress("planning workloads"):
-        planned = plan_workloads(manifests, plugins, offline=offline, nodes=nodes)
+    planned = plan_workloads(manifests, plugins, offline=offline, nodes=nodes)
     _data(planned, explain=explain)
     for one in planned:
         _verdict(one)

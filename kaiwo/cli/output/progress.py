@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from kaiwo.cli.options import settings
-from kaiwo.cli.terminal import clean
+from kaiwo.cli.terminal import clean, overwrites
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,7 +55,7 @@ def progress(text: str, total: int = 0) -> Iterator[ProgressLine]:
         total: number of steps, which are counted with `ProgressLine.step`.
     """
     shown = ProgressLine(text, total)
-    if not sys.stderr.isatty() or settings().verbosity < 0:
+    if not overwrites(sys.stderr) or settings().verbosity < 0:
         yield shown
         return
     ended = threading.Event()

@@ -13,7 +13,7 @@ import click
 
 from kaiwo.cli.failures import plain, until_interrupted
 from kaiwo.cli.output.layout import width_of
-from kaiwo.cli.terminal import clean
+from kaiwo.cli.terminal import clean, overwrites
 from kaiwo.client.list_watch import is_transient
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def watch(
         on_terminal: None to detect it.
         rounds: stop after so many drawings; None for never.
     """
-    terminal = sys.stdout.isatty() if on_terminal is None else on_terminal
+    terminal = overwrites(sys.stdout) if on_terminal is None else on_terminal
     shown = ""
     while True:
         found = _read(read)

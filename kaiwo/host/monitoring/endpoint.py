@@ -18,6 +18,7 @@ from urllib.parse import urlsplit, urlunsplit
 import aiohttp
 
 from kaiwo.engine.errors import CredentialsError
+from kaiwo.engine.proxy import environment_proxy, without_user
 from kaiwo.host.monitoring.access import EndpointAccess, EndpointFiles
 from kaiwo.workload.monitoring import prometheus_query
 from kaiwo.workload.monitoring.prometheus_query import QueryError
@@ -124,7 +125,7 @@ class Endpoint:
         if self._session is None:
             # An answer is taken as it comes: what unpacks to gigabytes is not unpacked.
             self._session = aiohttp.ClientSession(
-                trust_env=True, auto_decompress=False, headers={"Accept-Encoding": "identity"}
+                auto_decompress=False, headers={"Accept-Encoding": "identity"}
             )
         samples = Samples()
         try:
@@ -145,10 +146,9 @@ class Endpoint:
         return samples
 
     def _words(self, error: Exception) -> str:
-        parts = urlsplit(self._url)
         # The representation of a TLS context has an address in memory, which differs between processes.
         text = _TLS_CONTEXT.sub("", str(error)) or type(error).__name__
-        return text.replace(parts.netloc, parts.netloc.rpartition("@")[2]).splitlines()[0][:200]
+        return without_user(text).splitlines()[0][:200]
 
     # -- Prometheus text
 
@@ -248,7 +248,13 @@ class Endpoint:
         assert self._session is not None  # noqa: S101  made in read
         # A redirect is an answer that cannot be used: the token goes nowhere else.
         return self._session.get(
-            url, headers=headers | self._headers, params=params, ssl=self._tls, allow_redirects=False
+            url,
+            headers=headers | self._headers,
+            params=params,
+            ssl=self._tls,
+            # Of an exporter behind a name both are known, and either may be excepted.
+            proxy=environment_proxy(url) if environment_proxy(self._url) else None,
+            allow_redirects=False,
         )
 
     def _check(self, response: aiohttp.ClientResponse) -> str:

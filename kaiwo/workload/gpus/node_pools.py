@@ -6,19 +6,23 @@ behind them. Neither imports the other.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kaiwo.engine.quantity import InvalidQuantity, parse_quantity
+from kaiwo.plugin.facts import VendorGpus
+from kaiwo.plugin.vendors import NodeGpus
 from kaiwo.workload.gpus.nodes import is_unsuitable, labels_of, node_fact
+from kaiwo.workload.gpus.resource_keys import is_gpu
 from kaiwo.workload.json_access import lenient_map
-from kaiwo.workload.labels import PREFIX
+from kaiwo.workload.labels import GPU_MODEL, PREFIX
+from kaiwo.workload.metadata import label_value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from kaiwo.engine.resource import Object
-    from kaiwo.plugin.facts import VendorGpus
     from kaiwo.plugin.vendors import GpuVendor
 
 WORKER = "kaiwo/worker"
@@ -44,6 +48,7 @@ SHARE = 9, 10
 
 _GI = 2**30
 _NANO = 10**9
+_GPUS_OF_POOL = re.compile(r"-(\d+)gpu-\d+core-\d+gi$")
 _CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
 
 
@@ -111,22 +116,56 @@ def node_hardware(
     )
 
 
-def _unusable_gpus(node: Object, vendors: Iterable[GpuVendor]) -> list[VendorGpus]:
-    """The GPUs of a node of which its kubelet has all, and lets pods use none.
+def _unusable_gpus(node: Object, vendors: Collection[GpuVendor]) -> list[VendorGpus]:
+    """The GPUs of a node of which pods may use none now.
 
-    So it is while a device plugin restarts. The node stays in its pool, tainted, with a quota of none.
+    So it is while a device plugin restarts: the kubelet shows what it has, and after five minutes, or after a
+    restart of its own, that it has none. The node stays in its pool, tainted, with a quota of none.
     """
     status = lenient_map(node.get("status"))
     capacity, allocatable = lenient_map(status.get("capacity")), lenient_map(status.get("allocatable"))
-    kept = {
-        key: value
-        for key, value in capacity.items()
-        if "/" in key and key in allocatable and not _amount(allocatable, key) and _amount(capacity, key)
-    }
-    if not kept:
+    unusable = sorted(key for key in allocatable if "/" in key and not _amount(allocatable, key))
+    if not unusable:
         return []
-    found = node_fact({**node, "status": {**status, "allocatable": kept}}, vendors).gpus
-    return [item for item in found if item.gpus.resource_key in kept and item.gpus.count > 0]
+    kept = {key: capacity[key] for key in unusable if _amount(capacity, key)}
+    shown = node_fact({**node, "status": {**status, "allocatable": kept}}, vendors).gpus if kept else ()
+    found = [item for item in shown if item.gpus.resource_key in kept and item.gpus.count > 0]
+    others = [vendor for vendor in vendors if vendor.name not in {item.vendor for item in found}]
+    return [*found, *_unregistered_gpus(node, others, [key for key in unusable if key not in kept])]
+
+
+def _unregistered_gpus(node: Object, vendors: Iterable[GpuVendor], keys: Collection[str]) -> list[VendorGpus]:
+    """The GPUs of a node whose device plugin is not registered, by the labels that Kaiwo gave it before.
+
+    A node whose GPUs were taken out has lost the vendor's labels with the model, so it is another node.
+    """
+    labels = labels_of(node)
+    labelled = labels.get(GPU_MODEL)
+    for vendor in vendors if labelled else ():
+        own = [key for key in keys if is_gpu(key, vendor.resource_keys)]
+        for guess in _guesses(own, labels.get(NODEPOOL, "")):
+            status = {**lenient_map(node.get("status")), "allocatable": guess}
+            shown = node_fact({**node, "status": status}, (vendor,)).gpus
+            found = next((item.gpus for item in shown if label_value(item.gpus.model) == labelled), None)
+            if found is not None:
+                counts = (found.count, *(0 for _ in own[1:]))
+                return [
+                    VendorGpus(vendor.name, NodeGpus(found.model, count, key))
+                    for key, count in zip(own, counts, strict=True)
+                ]
+    return []
+
+
+def _guesses(keys: Sequence[str], pool: str) -> list[Object]:
+    """What the kubelet may have shown of a vendor's keys, the best guess first.
+
+    A pool that was named by hand does not say how many GPUs there are. The vendor's own label, which counts
+    where the kubelet shows nothing, may do so; else there is one at least.
+    """
+    match = _GPUS_OF_POOL.search(pool)
+    if not keys:
+        return []
+    return [{keys[0]: match[1]}] if match else [{}, {keys[0]: "1"}]
 
 
 def is_excluded(node: Object, *, exclude_control_plane: bool) -> bool:

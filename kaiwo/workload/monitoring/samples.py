@@ -42,9 +42,7 @@ class Meaning:
     @property
     def labels(self) -> tuple[str, ...]:
         """The labels that are read of a sample."""
-        one = self.utilization
-        own = (one.namespace_label, one.pod_label)
-        return (*own, *(EXPORTED + name for name in own), *one.gpu_labels)
+        return (*owner_labels(self.utilization), *self.utilization.gpu_labels)
 
 
 def meanings(utilizations: Iterable[Utilization]) -> dict[str, Meaning]:
@@ -162,6 +160,12 @@ class Samples:
         """The GPUs of one pod by the values of the labels that tell them apart."""
         found = self._pods.get((namespace, pod), {})
         return {"/".join(str(part) for part in key[1:] if part != ""): gpu for key, gpu in found.items()}
+
+
+def owner_labels(utilization: Utilization) -> tuple[str, ...]:
+    """The labels that `owner_of` reads."""
+    own = (utilization.namespace_label, utilization.pod_label)
+    return (*own, *(EXPORTED + name for name in own))
 
 
 def owner_of(utilization: Utilization, labels: Mapping[str, str]) -> tuple[str, str]:

@@ -25,6 +25,7 @@ KEYS = (GPU, "amd.com/spx_*", "amd.com/dpx_*", "amd.com/tpx_*", "amd.com/qpx_*",
 PRODUCT = "amd.com/gpu.product-name"
 DEVICE_ID = "amd.com/gpu.device-id"
 OLD_DEVICE_ID = "beta.amd.com/gpu.device-id"
+DEVICE_COUNT = "beta.amd.com/gpu.device-id."
 COUNT = "beta.amd.com/gpu.family.AI"
 """Labels of AMD's node labeller."""
 
@@ -48,10 +49,20 @@ def model(labels: Mapping[str, str]) -> str:
     name = _NOISE.sub("", labels.get(PRODUCT, "").lower()).strip("-. ")
     if name:
         return name
-    device = (labels.get(DEVICE_ID) or labels.get(OLD_DEVICE_ID, "")).strip().lower().removeprefix("0x")
+    device = (labels.get(DEVICE_ID) or labels.get(OLD_DEVICE_ID) or _counted_device(labels)).strip()
+    device = device.lower().removeprefix("0x")
     if not device:
         return UNKNOWN
     return DEVICES.get(device, f"amd-{device}")
+
+
+def _counted_device(labels: Mapping[str, str]) -> str:
+    """The device id by the only form that old node labellers write: ``beta.amd.com/gpu.device-id.74a1=8``.
+
+    Empty where GPUs of several models have one each.
+    """
+    found = [key.removeprefix(DEVICE_COUNT) for key in labels if key.startswith(DEVICE_COUNT)]
+    return found[0] if len(found) == 1 else ""
 
 
 def recognise(node: Object) -> tuple[NodeGpus, ...]:

@@ -57,7 +57,7 @@ class LabelledNode:
         counts: whether it adds to a quota; a cordoned or excluded node does not.
         size: GPUs, cores and GiB that pods may use.
         resources: what it adds to a quota: cores, bytes, GPUs by resource key.
-        offered: resource keys that its kubelet or its labels show.
+        offered: resource keys that its kubelet or its labels show, also while no pod may use them.
         taints: those that an administrator gave it to keep pods away.
         pool_pending: the pool that it joins later, empty when it stays where it is.
         merged_from: its pool before pools were merged, empty when they were not.
@@ -138,7 +138,7 @@ def labelled_node(
         size=(hardware.gpus, hardware.cpu, hardware.memory),
         resources=hardware.resources,
         offered=frozenset(
-            key for key, amount in (*allocatable.items(), *hardware.resources) if quantity(amount)
+            [*(key for key, amount in allocatable.items() if quantity(amount)), *dict(hardware.resources)]
         ),
         taints=_taints(node),
         pool_pending=annotation(node, NODEPOOL_PENDING),

@@ -68,6 +68,14 @@ def test_a_gpu_quota_that_no_node_can_serve_is_reported(
         assert "ClusterQueue q, flavor f" in problem.message
 
 
+def test_a_quota_of_gpus_that_come_back_is_not_reported(vendors: tuple[GpuVendor, ...]) -> None:
+    """A device plugin restarts in a minute; nobody has to correct a name or to remove a quota."""
+    made = node("a", gpus={"amd.com/gpu": 8}, labels={"rack": "1"})
+    made["status"]["allocatable"]["amd.com/gpu"] = "0"
+    objects = [flavor(rack="1"), queue()]
+    assert quota_without_nodes(objects, [labelled_node(made, vendors)], KEYS) == []
+
+
 def test_without_nodes_nothing_is_compared() -> None:
     """A new cluster whose nodes come with an autoscaler has no wrong quota."""
     assert quota_without_nodes([flavor(rack="1"), queue()], [], KEYS) == []

@@ -65,6 +65,40 @@ def test_a_node_stays_in_its_pool_while_its_device_plugin_restarts(vendors: Vend
     assert dict(node_hardware(meanwhile, vendors).resources)["amd.com/gpu"] == 0
 
 
+@pytest.mark.parametrize("pool", ["amd-mi300x-8gpu-86core-921gi", "research"])
+def test_a_node_stays_in_its_pool_after_its_kubelet_has_restarted(vendors: Vendors, pool: str) -> None:
+    """It shows no GPU before the device plugin has registered again; the labels say what the node was."""
+    labels = {"kaiwo/nodepool": pool, "kaiwo/gpu-model": "mi300x"}
+    labels["beta.amd.com/gpu.family.AI"] = "8"
+    before = amd(cpu=96, memory="1024Gi", labels=dict(labels))
+    meanwhile = amd(gpus=0, cpu=96, memory="1024Gi", labels=dict(labels))
+    seen, known = pool_node(meanwhile, vendors), pool_node(before, vendors)
+    assert (pool_of(seen, {}), seen.gpu_model, seen.shape) == (pool, "mi300x", known.shape)
+    assert dict(node_hardware(meanwhile, vendors).resources)["amd.com/gpu"] == 0
+
+
+def test_partitions_stay_covered_after_a_restart_of_the_kubelet(vendors: Vendors) -> None:
+    """A queue covers each of the keys as before, with none of them."""
+    pool = "nvidia-teslak80-14gpu-14core-57gi"
+    labels = {"kaiwo/nodepool": pool, "kaiwo/gpu-model": "teslak80"}
+    made = nvidia(gpus=0, cpu=16, memory="64Gi", labels=labels)
+    for part in ("capacity", "allocatable"):
+        made["status"][part] |= {"nvidia.com/mig-1g.10gb": "0", "nvidia.com/mig-2g.20gb": "0"}
+    found = node_hardware(made, vendors)
+    assert (found.vendor, found.model, found.gpus) == ("nvidia", "teslak80", 14)
+    assert {key: amount for key, amount in found.resources if key.startswith("nvidia.com/mig-")} == {
+        "nvidia.com/mig-1g.10gb": 0,
+        "nvidia.com/mig-2g.20gb": 0,
+    }
+
+
+def test_a_node_whose_gpus_were_taken_out_leaves_its_pool(vendors: Vendors) -> None:
+    """Its resource key stays with 0 for ever, but the vendor's labels with the model are gone."""
+    labels = {"kaiwo/nodepool": "amd-mi300x-8gpu-86core-921gi", "kaiwo/gpu-model": "mi300x"}
+    bare = node(gpus={"amd.com/gpu": 0}, labels=labels)
+    assert (node_hardware(bare, vendors).vendor, node_hardware(bare, vendors).gpus) == ("cpu", 0)
+
+
 def test_a_node_has_the_pool_of_the_gpus_that_can_be_used(vendors: Vendors) -> None:
     """A broken GPU is no whole node, and partitions stand for the GPU that they are made of."""
     broken = amd(cpu=96, memory="1024Gi")

@@ -222,7 +222,8 @@ def test_the_query_takes_fewer_samples_of_longer_windows() -> None:
     """A sample counts for the time until the next one, so that the hours do not depend on the step."""
     assert [step_of(hours * 3600) for hours in (1, 24, 24 * 7, 24 * 365)] == [60, 60, 420, 3600]
     assert use_query(AMD, 3600, 60) == (
-        'sum by (namespace, pod) (sum_over_time(gpu_gfx_activity{pod!=""}[3600s:60s])) * 60 / 360000'
+        "sum by (namespace, pod, exported_namespace, exported_pod) "
+        "(sum_over_time(gpu_gfx_activity[3600s:60s])) * 60 / 360000"
     )
 
 
@@ -235,6 +236,15 @@ def test_samples_that_are_no_hours_count_nothing(values: list[Any], hours: float
     sample = [{"metric": {"namespace": "n", "pod": "p"}, "value": [0, value]} for value in values]
     found = read_answer({"status": "success", "data": {"result": sample}}, AMD)
     assert found.get(("n", "p")) == hours
+
+
+def test_use_belongs_to_the_pod_that_the_exporter_names() -> None:
+    """Without honorLabels Prometheus renames its labels, and ``pod`` is that of the exporter itself."""
+    scraped = {"namespace": "gpu-operator", "pod": "dcgm-exporter-x"}
+    labels = {**scraped, "exported_namespace": "team", "exported_pod": "train-0"}
+    results = [{"metric": labels, "value": [0, "2"]}, {"metric": {}, "value": [0, "3"]}]
+    found = read_answer({"status": "success", "data": {"result": results}}, AMD)
+    assert found == {("team", "train-0"): 2.0}
 
 
 @pytest.mark.parametrize(
@@ -280,7 +290,7 @@ def test_all_vendors_are_asked_and_added() -> None:
     server = Server(json.dumps({"status": "success", "data": {"result": [sample]}}))
     nvidia = Utilization(metric="DCGM_FI_DEV_GPU_UTIL")
     assert asyncio.run(server.ask([AMD, nvidia])) == {("team", "train-0"): 4.0}
-    assert [query.partition("sum_over_time(")[2].partition("{")[0] for query in server.queries] == [
+    assert [query.partition("sum_over_time(")[2].partition("[")[0] for query in server.queries] == [
         "gpu_gfx_activity", "DCGM_FI_DEV_GPU_UTIL",
     ]  # fmt: skip
 

@@ -49,6 +49,18 @@ def test_a_table_in_a_pipe_is_plain_columns(shown: Callable[..., str]) -> None:
     )
 
 
+@pytest.mark.parametrize(("variable", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])
+def test_a_terminal_without_colours_gets_none(
+    shown: Callable[..., str], monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    """The terminal of an editor would show escape sequences as they are."""
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert "\x1b[" in shown()
+    monkeypatch.setenv(variable, value)
+    assert "\x1b[" not in shown()
+
+
 @pytest.mark.parametrize("width", [20, 60, 100, 200])
 @pytest.mark.parametrize("form", ["table", "wide"])
 def test_a_narrow_terminal_cuts_nothing(

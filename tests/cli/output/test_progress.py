@@ -54,3 +54,15 @@ def test_what_is_quick_shows_nothing(
     with click.Context(click.Command("x"), obj=GlobalOptions()), progress.progress("checking"):
         pass
     assert capsys.readouterr().err == ""
+
+
+def test_a_terminal_that_cannot_be_overwritten_gets_no_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """That of an editor would show the escape sequences, and keep every line."""
+    monkeypatch.setattr(progress, "_SECONDS", 0.01)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("TERM", "dumb")
+    with click.Context(click.Command("x"), obj=GlobalOptions()), progress.progress("checking workloads"):
+        time.sleep(0.1)
+    assert capsys.readouterr().err == ""

@@ -75,3 +75,14 @@ def test_ctrl_c_is_how_a_watch_ends(capsys: pytest.CaptureFixture[str]) -> None:
 
     assert failures.run(command, [], "kaiwo") == failures.INTERRUPTED
     assert capsys.readouterr() == ("a\n", "")
+
+
+def test_a_terminal_that_cannot_be_overwritten_gets_each_change_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """That of an editor (TERM=dumb) keeps everything, as a pipe does."""
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("TERM", "dumb")
+    texts = iter("aab")
+    watching.watch(lambda: next(texts), click.echo, lambda _: True, rounds=3)
+    assert capsys.readouterr().out == "a\nb\n"

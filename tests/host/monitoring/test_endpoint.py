@@ -141,6 +141,15 @@ async def test_nobody_there_is_an_error() -> None:
     assert "secret" not in str(error.value)
 
 
+async def test_an_exporter_on_this_machine_is_not_asked_through_a_proxy(
+    exporter: Exporter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What NO_PROXY excepts is decided as for the API server; nothing listens at this proxy."""
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    assert uses(await read(exporter.url)) == [7.0, 93.0]
+
+
 def test_passwords_are_not_shown() -> None:
     """Nor is what stands behind a question mark."""
     assert shown("http://user:secret@prometheus:9090/p?token=secret") == "http://prometheus:9090/p"
