@@ -26,13 +26,13 @@ def halved_dollars(script: str) -> int | None:
 
     A shell writes its process ID for ``$$``. Who writes ``$$$$`` or ``$$(NAME)`` knows of the kubelet.
     """
-    position = 0
+    position, last = 0, script.rfind(")")
     while found := _DOLLARS.search(script, position):
         position, run = found.end(), found.group()
         opens = script[position : position + 1] == "("
         if run == "$$$" or (run == "$$" and not opens):
             return script.count("\n", 0, found.start()) + 1
-        if opens and len(run) % 2:
+        if opens and len(run) % 2 and position < last:
             # A whole reference is passed on with everything in it.
-            position = max(position, script.find(")", position) + 1)
+            position = script.index(")", position) + 1
     return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -11,11 +12,12 @@ if TYPE_CHECKING:
 _QUOTED = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"|(?<![\w$])#[^\n]*|\\.", re.DOTALL)
 """What a shell does not read as syntax: quoted text, comments, quoted characters."""
 
-_HERE_DOCUMENT = re.compile(r"<<-?\s*(['\"]?)(\w+)\1(.*?\n)(?:.*?\n)?\s*\2[ \t]*(?=\n|$)", re.DOTALL)
+_HERE_DOCUMENT = re.compile(r"(?<!<)<<-?[ \t]*(['\"]?)(\w+)\1")
+"""Where a here document begins: the word that ends it is the second group."""
 
 _BASH = (
     (re.compile(r"(?<!\S)\[\[(?=\s)"), "[["),
-    (re.compile(r"\bset\s+(?:-\S+\s+)*-\w*o\s+pipefail\b"), "pipefail"),
+    (re.compile(r"\bset\s{1,9}(?:-\S{1,40}\s{1,9}){0,9}-\w{0,40}o\s{1,9}pipefail\b"), "pipefail"),
     (re.compile(r"(?:^|[\s;])\w+\+?=\(", re.MULTILINE), "an array"),
     (
         re.compile(r"(?:^|[\s;])(?:declare|typeset|mapfile|readarray|shopt)\s", re.MULTILINE),
@@ -58,8 +60,7 @@ def bash_syntax(script: str) -> tuple[int, str] | None:
     Returns:
         the line, counted from 1, and the words for it; None when nothing was found.
     """
-    text = _HERE_DOCUMENT.sub(_blank, script)
-    text = _QUOTED.sub(_blank, text)
+    text = _QUOTED.sub(_blank, _without_here_documents(script))
     found = sorted(_first(text))
     return found[0] if found else None
 
@@ -69,6 +70,28 @@ def _first(text: str) -> Iterator[tuple[int, str]]:
         if match := pattern.search(text):
             start = match.start() + len(match.group()) - len(match.group().lstrip())
             yield text.count("\n", 0, start) + 1, words
+
+
+def _without_here_documents(script: str) -> str:
+    """The same number of lines without the content of here documents.
+
+    Text of anybody is read in one pass: a webhook does it, too, and no other request is answered meanwhile.
+    """
+    lines = script.split("\n")
+    ends: dict[str, list[int]] = {}
+    for number, line in enumerate(lines):
+        ends.setdefault(line.lstrip().rstrip(" \t"), []).append(number)
+    kept: list[str] = []
+    while len(kept) < len(lines):
+        number = len(kept)
+        kept.append(lines[number])
+        for begin in _HERE_DOCUMENT.finditer(lines[number]):
+            later = ends.get(begin[2], [])
+            if (at := bisect_right(later, number)) < len(later):
+                kept[number] = lines[number][: begin.start()] + '""'
+                kept += [""] * (later[at] - number)
+                break
+    return "\n".join(kept)
 
 
 def _blank(match: re.Match[str]) -> str:

@@ -177,8 +177,7 @@ def warn_of_leftovers(found: ClusterInstallation, rendered: Collection[Object]) 
         return
     kit.say("warning: objects of an earlier installation stay; applying removes nothing")
     for item in left:
-        where = f" -n {item.namespace}" if item.namespace else ""
-        kit.say(f"hint: kubectl delete {item.resource} {item.name}{where}")
+        kit.say(f"hint: {item.delete_command}")
 
 
 def _has(obj: Object, path: Sequence[str]) -> bool:

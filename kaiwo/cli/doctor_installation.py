@@ -85,12 +85,8 @@ async def _leftovers(api: Client, operator: OperatorFact, plugins: Plugins) -> l
     if not left:
         return []
     names = [f"{item.resource} {item.name}" for item in left]
-    commands = [
-        f"kubectl delete {item.resource} {item.name}{f' -n {item.namespace}' if item.namespace else ''}"
-        for item in left
-    ]
     text = f"objects of another version are left in the installation {operator.namespace}: {some(names)}"
-    return [warning("leftovers", text, "; ".join(commands))]
+    return [warning("leftovers", text, "; ".join(item.delete_command for item in left))]
 
 
 def _key(obj: Object) -> tuple[str, str, str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from contextlib import redirect_stderr
 from io import StringIO
+from shlex import quote
 from typing import TYPE_CHECKING, TypeAlias
 
 from kaiwo.cli.options import settings, use_configured_namespace
@@ -165,4 +166,9 @@ def _own_user(ctx: click.Context) -> str:
 
 
 def _beginning(names: Iterable[str], incomplete: str) -> list[str]:
-    return sorted({name for name in names if name and name.startswith(incomplete)})
+    """The names that go on from what is typed.
+
+    bash puts a name on the line as it is. Somebody else wrote it, so one that a shell would read as more than
+    a word, as ``$(...)``, is not offered.
+    """
+    return sorted({name for name in names if name.startswith(incomplete) and name == quote(name)})

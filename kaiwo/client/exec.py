@@ -153,10 +153,26 @@ async def run_in(
     *,
     container: str | None = None,
     stdin: bytes | None = None,
+    most: int | None = None,
 ) -> CommandResult:
-    """Run a command in a pod; as `run`."""
+    """Run a command in a pod; as `run`.
+
+    Args:
+        api: the client.
+        pod: the pod.
+        command: program and arguments.
+        container: its name; None for the main one.
+        stdin: its input, None for none.
+        most: bytes that it may write; None for any number.
+
+    Raises:
+        ClientError: the pod has no such container.
+        ApiError: rejected, or the program is not there.
+        ConnectionBroken: the connection broke before the command ended, or it writes more.
+    """
     session = await start(api, pod, command, container=container, stdin=stdin is not None)
     output: dict[bool, list[bytes]] = {True: [], False: []}
+    size = 0
 
     async def feed(data: bytes) -> None:
         # A command may end before it has read all.
@@ -168,6 +184,9 @@ async def run_in(
     try:
         while (piece := await session.read()) is not None:
             output[piece[0] == STDOUT].append(piece[1])
+            size += len(piece[1])
+            if most is not None and size > most:
+                raise ConnectionBroken(f"exec: more than {most} bytes of output")
     finally:
         if feeding is not None:
             feeding.cancel()

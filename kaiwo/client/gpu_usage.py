@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from kaiwo.plugin.vendors import GpuTool, GpuVendor
 
 _TOOL_SECONDS = 20.0
+_MOST_OUTPUT = 4 << 20
+"""Bytes of what a tool writes: the image of a workload brings it, and so it may be any program."""
+
+_LONGEST = 200  # characters of its error
 _AT_ONCE = 8
 _NOT_FOUND = (126, 127)  # exit codes of shells and runtimes for a program that cannot be run
 
@@ -126,7 +130,9 @@ async def _run_tool(
     program = vendor.tool.command[0]
     try:
         async with asyncio.timeout(_TOOL_SECONDS):
-            result = await client_exec.run_in(api, pod, vendor.tool.command, container=container)
+            result = await client_exec.run_in(
+                api, pod, vendor.tool.command, container=container, most=_MOST_OUTPUT
+            )
     except TimeoutError:
         return (), f"{program} does not answer", "the driver or the node may hang: kaiwo status"
     except Forbidden as error:
@@ -136,7 +142,7 @@ async def _run_tool(
     if result.exit_code in _NOT_FOUND:
         return (), f"{program} is not in the image", f"use an image with {program}"
     if result.exit_code:
-        return (), f"{program} failed: {_first_line(result.stderr or result.stdout)}", ""
+        return (), f"{program} failed: {_first_line(result.stderr or result.stdout)[:_LONGEST]}", ""
     return readings(vendor, vendor.tool, result.stdout)
 
 

@@ -2,14 +2,16 @@
 
 Events are for people and may be lost. They wait in a bounded queue, leave together a few at a time, the same
 event again raises a count instead of making a new object, and a rate limit keeps a storm from the API server.
+Namespaces take turns.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
@@ -22,6 +24,8 @@ from kaiwo.engine.resource import EVENT
 from kaiwo.engine.workqueue import moment_from
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from kaiwo.engine.client import Client
     from kaiwo.engine.metrics import Metrics
     from kaiwo.engine.resource import Object
@@ -77,7 +81,7 @@ class EventRecorder:
             client: writes.
             component: what reports, for example the operator's name.
             instance: which process of it.
-            capacity: events that may wait; further ones are dropped and counted.
+            capacity: events that may wait; of more, the last ones of the namespace with most are dropped.
             rate: events sent per second.
             metrics: counts events.
         """
@@ -109,12 +113,25 @@ class EventRecorder:
             waiting["count"] += 1
             waiting["lastTimestamp"] = _now()
             self._count("merged")
-        elif len(self._waiting) >= self._capacity:
+            return
+        obj = self._object(reference, type_, reason, text)
+        if len(self._waiting) >= self._capacity:
             self._count("dropped")
-        else:
-            self._waiting[identity] = self._object(reference, type_, reason, text)
-            self._idle.clear()
-            self._arrived.set()
+            if not self._make_room(obj):
+                return
+        self._waiting[identity] = obj
+        self._idle.clear()
+        self._arrived.set()
+
+    def _make_room(self, obj: Object) -> bool:
+        """Drop the last event of the namespace with most of them; False where that is the one of an event."""
+        crowds = Counter(map(_namespace, self._waiting.values()))
+        largest, count = crowds.most_common(1)[0]
+        if count <= crowds[_namespace(obj)]:
+            return False
+        last = next(key for key in reversed(self._waiting) if _namespace(self._waiting[key]) == largest)
+        del self._waiting[last]
+        return True
 
     async def run(self, stop: asyncio.Event) -> None:
         """Send events until `stop` is set, then what is left as far as a few seconds suffice.
@@ -140,14 +157,24 @@ class EventRecorder:
                 await self._arrived.wait()
             now = asyncio.get_running_loop().time()
             await asyncio.sleep(moment_from(now + GATHER) - now)
-            batch: dict[_Identity, Object] = {}
-            while self._waiting and len(batch) < self._rate * GATHER:
-                identity, obj = self._waiting.popitem(last=False)
-                batch[identity] = obj
+            batch = self._next_batch(math.ceil(self._rate * GATHER))
             try:
                 await self._send_batch(batch)
             finally:
                 self._put_back(batch)
+
+    def _next_batch(self, most: int) -> dict[_Identity, Object]:
+        """Take events to send: of each namespace in turn the first one."""
+        chosen: Iterable[_Identity] = self._waiting
+        if len(self._waiting) > most:
+            before: Counter[str] = Counter()
+            ranks: dict[_Identity, int] = {}
+            for identity, obj in self._waiting.items():
+                namespace = _namespace(obj)
+                ranks[identity] = before[namespace]
+                before[namespace] += 1
+            chosen = sorted(ranks, key=ranks.__getitem__)[:most]
+        return {identity: self._waiting.pop(identity) for identity in list(chosen)}
 
     async def _send_batch(self, batch: dict[_Identity, Object]) -> None:
         """Send events and take each out of the batch when it is sent or dropped.
@@ -248,6 +275,11 @@ class EventRecorder:
     def _count(self, result: Literal["sent", "merged", "dropped"]) -> None:
         if self._metrics is not None:
             self._metrics.event(result)
+
+
+def _namespace(event: Object) -> str:
+    """Where an event is."""
+    return str(event["metadata"]["namespace"])
 
 
 def _reference(about: CachedObject | Object) -> Object:

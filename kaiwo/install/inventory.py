@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from shlex import quote
 from typing import TYPE_CHECKING, Final
 
 from kaiwo.admission.bundles import CONFIGURATIONS
@@ -100,6 +101,12 @@ class InstalledObject:
     def is_record(self) -> bool:
         """Whether it is a record of the operator: the last specs of the KaiwoConfig, or GPU time."""
         return self.resource == CONFIG_MAP and self.name in (HISTORY, GPU_TIME)
+
+    @property
+    def delete_command(self) -> str:
+        """The command that deletes it, for people. The name of a role may have any characters but a slash."""
+        where = f" -n {self.namespace}" if self.namespace else ""
+        return f"kubectl delete {self.resource} {quote(self.name)}{where}"
 
 
 def installed_objects(

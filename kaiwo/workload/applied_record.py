@@ -327,7 +327,7 @@ def _decoded(text: str) -> AppliedRecord | None:
     try:
         document = _decoder.decode(text)
         known = msgspec.convert(document.resolved, _ResolvedDocument)
-    except (msgspec.DecodeError, ValueError):
+    except (msgspec.DecodeError, ValueError, RecursionError):
         return None
     resolved = msgspec.structs.asdict(known)
     resolved["allocation"] = Allocation(**msgspec.structs.asdict(known.allocation))

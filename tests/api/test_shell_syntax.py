@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kaiwo.api.kubelet_expansion import halved_dollars
 from kaiwo.api.shell_syntax import almost_shebang, bash_syntax
 
 
@@ -80,3 +81,21 @@ def test_no_text_makes_it_fail(script: str) -> None:
     found = bash_syntax(script)
     assert found is None or 1 <= found[0] <= script.count("\n") + 1
     assert isinstance(almost_shebang(script), str)
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["<<A\n", "<<A ", "<<'A\n", "set -", "set - ", "'\"", '"\\', "\n;\t", "<<A\nA\n", "${a", "{1..", "# "],
+)
+def test_a_long_script_is_read_in_one_pass(piece: str) -> None:
+    """A webhook reads what anybody sends: time that grows with the square of a script would stop it."""
+    script = piece * (1_000_000 // len(piece))
+    assert bash_syntax(script) is None
+    assert halved_dollars("$(" * 500_000) is None
+
+
+def test_a_here_document_ends_at_its_own_word() -> None:
+    """A longer word does not end it, and what comes after it is read; one without an end is none."""
+    assert bash_syntax("cat <<EOF\nEOFS\n[[ a ]]\n  EOF\t\nsource x") == (5, "source")
+    assert bash_syntax("cat <<-'E N'\n[[ a ]]\n") == (2, "[[")
+    assert bash_syntax("cat <<EOF\n[[ a ]]\n") == (2, "[[")

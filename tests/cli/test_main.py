@@ -525,6 +525,33 @@ def test_names_complete_from_the_namespace_that_the_command_uses(
     assert asked == [expected]
 
 
+def test_a_tab_offers_no_value_that_a_shell_would_execute(
+    monkeypatch: pytest.MonkeyPatch, home: Path
+) -> None:
+    """Bash puts the only value on the line as it is, and anybody may name the user of a workload."""
+    assert home.is_dir()
+    harmful = ("j$(touch stolen)", "j`touch stolen`", "j;reboot", "j\nplain,x", "j\x1b[2J", "")
+    users = ("jane@example.org", *harmful)
+
+    class Shared:
+        """A cluster whose namespace others use, too."""
+
+        scope = "team"
+
+        def __enter__(self) -> Self:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            """Nothing to close."""
+
+        def list(self, *_: object) -> list[dict[str, Any]]:
+            """Workloads of several users."""
+            return [{"metadata": {"name": "train"}, "spec": {"user": user}} for user in users]
+
+    monkeypatch.setattr("kaiwo.cli.kit.cluster", lambda **_: Shared())
+    assert complete("kaiwo list --user ", monkeypatch) == "plain,jane@example.org"
+
+
 @pytest.mark.parametrize("command", ["submit", "plan", "list", "status", "delete"])
 def test_every_command_that_reads_kaiwoconfig_takes_its_path(cli: Cli, command: str) -> None:
     """--config is no privilege of submit."""

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -51,6 +52,12 @@ def test_a_broken_record_counts_as_none(value: object) -> None:
     """Whatever somebody writes into the annotation breaks nothing."""
     decode({"metadata": {"annotations": {RESOLVED: value}}})
     assert decode({"metadata": {"annotations": {RESOLVED: "{}"}}}) is None
+
+
+@pytest.mark.parametrize("deep", ["[" * 100_000, '{"a":' * 40_000])
+def test_a_record_that_is_nested_deeply_counts_as_none(deep: str) -> None:
+    """Whoever may annotate a child may write 256 KB."""
+    assert decode({"metadata": {"annotations": {RESOLVED: '{"resolved":{"x":' + deep}}}) is None
 
 
 def test_field_origins_are_distinguished_but_not_stored() -> None:

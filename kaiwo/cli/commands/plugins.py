@@ -10,6 +10,7 @@ import click
 from kaiwo.cli import kit
 from kaiwo.cli.output.serialization import dump
 from kaiwo.cli.output.table import write_table
+from kaiwo.cli.terminal import clean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,7 +88,7 @@ def _write(overviews: Sequence[PluginOverview]) -> None:
             dump(msgspec.to_builtins(overviews), form)
         case "name":
             for overview in overviews:
-                click.echo(overview.name)
+                click.echo(clean(overview.name))
         case _:
             rows = [{**msgspec.to_builtins(overview), "note": _note(overview)} for overview in overviews]
             write_table(COLUMNS, rows)
@@ -130,6 +131,6 @@ def _print_allow_list() -> None:
         case "json":
             dump({"pluginsAllowed": entries}, "json")
         case "name":
-            click.echo("".join(f"{entry}\n" for entry in entries), nl=False)
+            click.echo("".join(f"{clean(entry)}\n" for entry in entries), nl=False)
         case _:
             dump({"pluginsAllowed": entries}, "yaml")

@@ -40,8 +40,17 @@ KEYS = (
 FLUSH = 0.1
 """Seconds in which lines of a log are collected and drawn together."""
 
+LONGEST_LINE = 4_000
+"""Characters of a line of a log that are shown: to wrap megabytes of one line would hold up every key."""
+
 RESIZED = 0.3
 """Seconds without a further change of the width after which the details are laid out for it."""
+
+
+def shown_line(line: str) -> str:
+    """A line of a log without what a terminal obeys, and cut where nobody reads on."""
+    over = len(line) - LONGEST_LINE
+    return clean(line[:LONGEST_LINE]) + (f" ... {over} more characters (kaiwo logs)" if over > 0 else "")
 
 
 def error_text(error: Exception) -> str:
@@ -160,7 +169,7 @@ class LogScreen(TextScreen):
         self._add([f"-- {clean(text)}"])
 
     def _add(self, lines: list[str]) -> None:
-        self._pending += lines
+        self._pending += map(shown_line, lines[-LONGEST:])
         # A program that writes faster than anybody reads must not fill the memory.
         del self._pending[:-LONGEST]
         if not self._flushing:
@@ -169,7 +178,7 @@ class LogScreen(TextScreen):
 
     def _flush(self) -> None:
         lines, self._pending, self._flushing = self._pending, [], False
-        self.pager.append(Text(clean(line)) for line in lines)
+        self.pager.append(map(Text, lines))
 
 
 class QuestionScreen(ModalScreen[bool]):

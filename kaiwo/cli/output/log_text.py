@@ -16,10 +16,12 @@ if TYPE_CHECKING:
 
 _ESCAPES = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours, cursor
-    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d\x9e\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c|$)"  # titles, links
+    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d\x9e\x9f])"  # titles, links
+    r"[^\x07\x1b\x9c]*+(?:\x07|\x1b\\|\x9c)?+"
     r"|\x1b[ -/]*[0-~]"
 )
-"""Escape sequences of ECMA-48; what a container coloured is shown without colours."""
+"""Escape sequences of ECMA-48; what a container coloured is shown without colours. Each is matched in one
+pass: a line of a hostile container may be megabytes of beginnings."""
 
 _COLORS = ("cyan", "magenta", "blue", "bright_cyan", "bright_magenta", "bright_blue")
 """Colours of prefixes; green, yellow and red mean a state."""

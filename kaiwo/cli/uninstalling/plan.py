@@ -22,7 +22,7 @@ from kaiwo.cli.failures import Failure
 from kaiwo.cli.uninstalling.live_objects import read_objects
 from kaiwo.cli.uninstalling.rights import READING, needed, require
 from kaiwo.engine.errors import NotFound
-from kaiwo.engine.resource import CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT
+from kaiwo.engine.resource import CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT, NAMESPACE
 from kaiwo.engine.shard import MAIN
 from kaiwo.install.inventory import ROLE_BINDING, installed_objects
 from kaiwo.install.roles import WORKLOAD_ROLE
@@ -177,8 +177,10 @@ async def read_plan(client: Client, request: UninstallRequest, plugins: Plugins)
     workloads = () if request.operator_only else tuple(await abandoned_workloads(client, mine, others))
     if workloads and request.workloads is None:
         raise workloads_exist(workloads)
-    handed_over = bool(workloads) and request.workloads == "hand-over"
-    handed_back = [item for item in workloads if not handed_over and request.orphans(item)]
+    ending = await _ending_namespaces(client) if workloads else set()
+    lasting = [item for item in workloads if item.removal.namespace not in ending]
+    handed_over = bool(lasting) and request.workloads == "hand-over"
+    handed_back = [item for item in lasting if not handed_over and request.orphans(item)]
     # What runs on may hold quota of a queue, and stands on labels of nodes.
     stays_in_use = handed_over or not all(item.ended for item in handed_back)
     everything = not shared and not stays_in_use
@@ -236,6 +238,15 @@ async def read_operators(client: Client) -> list[Object]:
     """The Deployments of all operators in a cluster."""
     selector = f"{NAME}={OPERATOR},{PART_OF}=kaiwo"
     return [obj async for obj in client.list(DEPLOYMENT, label_selector=selector)]
+
+
+async def _ending_namespaces(client: Client) -> set[str]:
+    """Namespaces that are being deleted: nothing in them runs on, whoever owns it."""
+    return {
+        obj["metadata"]["name"]
+        async for obj in client.list(NAMESPACE)
+        if obj["metadata"].get("deletionTimestamp")
+    }
 
 
 async def _bound_namespaces(client: Client, installation: str) -> tuple[str, ...]:

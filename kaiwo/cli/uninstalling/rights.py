@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kaiwo.api.crds import WORKLOADS
 from kaiwo.cli.failures import Failure
 from kaiwo.engine.access_review import is_allowed
-from kaiwo.engine.resource import CUSTOM_RESOURCE_DEFINITION, POD
+from kaiwo.engine.resource import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, POD
 from kaiwo.install.inventory import LABELLED_KINDS
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class RemovalRight(NamedTuple):
 
 READING: tuple[RemovalRight, ...] = tuple(
     RemovalRight("list", kind)
-    for kind in (*LABELLED_KINDS, *WORKLOADS.values(), CUSTOM_RESOURCE_DEFINITION, POD)
+    for kind in (*LABELLED_KINDS, *WORKLOADS.values(), CUSTOM_RESOURCE_DEFINITION, NAMESPACE, POD)
 )
 """What is read before it is known what there is."""
 

@@ -56,7 +56,8 @@ LONGEST_TIMER = 300.0
 """Seconds; a clock that is set back would else put a timer off by as much."""
 
 MOST_DEMANDS = 50
-"""Waiting workloads that are looked at for one decision, those that wait the longest first."""
+"""Waiting workloads that are looked at for one decision, those that wait the longest first. Where none of
+them can be helped, the next ones follow."""
 
 CONDITION = "PreemptionDecided"
 """The condition of the workload that others are ended for."""
@@ -102,6 +103,7 @@ class Preemption:
         self._held = HeldGpus(manager.cache)
         self._index = GpuIndex(manager.cache, self.changed)
         self._requeue = asyncio.Event()
+        self._passed = 0  # waiting workloads that were looked at in vain, in this round
         self._vain_wait = RETRY_SECONDS
         self._task: asyncio.Task[None] | None = None
 
@@ -154,15 +156,22 @@ class Preemption:
         longest = sorted(
             self._index.waiting.values(), key=lambda item: (item.queued_since or _LONG_AGO, item.uid)
         )
-        found = [facts.demand(waiting) for waiting in longest[:MOST_DEMANDS]]
+        start = self._passed if self._passed < len(longest) else 0
+        end, self._passed = start + MOST_DEMANDS, 0
+        others = end if end < len(longest) else 0
+        found = [facts.demand(waiting) for waiting in longest[start:end]]
         demands = sorted(
             (demand for demand in found if demand is not None),
             key=lambda demand: (demand.since, str(demand.workload)),
         )
         if not any(demand.since + threshold <= now for demand in demands):
+            if others:
+                self._passed = others
+                return RETRY_SECONDS
             left = [(demand.since + threshold - now) / timedelta(seconds=1) for demand in demands]
             # Pods that lack something else now may lack GPUs later, which is no change of the index.
-            return min((*left, LONGEST_TIMER)) if left else self._next_vain_wait()
+            timer = BACKSTOP_SECONDS if start else LONGEST_TIMER
+            return min((*left, timer)) if left else self._next_vain_wait()
         holders, protected = self._holders(facts, now, config.preemption_protection)
         if not holders:
             return protected
@@ -170,7 +179,8 @@ class Preemption:
             return RETRY_SECONDS
         wait = await self._serve(facts, demands, holders)
         if wait is None:
-            wait = self._next_vain_wait()
+            self._passed = others
+            wait = RETRY_SECONDS if others else self._next_vain_wait()
             return wait if protected is None else min(protected, wait)
         return wait
 

@@ -32,6 +32,11 @@ INTERVAL: Final = 60.0
 _FIRST_PAUSE = 1.0
 _LONGEST_PAUSE = 60.0
 
+_SHARE: Final = 64 << 10
+_LINE: Final = 100
+"""Bytes that are read of one log before others have their turn for a second, with these added for each line.
+The download program writes a hundredth; who has changed its image could else keep the operator busy."""
+
 
 @dataclass(slots=True)
 class _Download:
@@ -119,7 +124,7 @@ class DownloadFollower:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _read(self, key: Key, pod: str) -> None:
-        pause = _FIRST_PAUSE
+        pause, taken = _FIRST_PAUSE, 0
         while self._active(key):
             try:
                 # Closed also when this is cancelled: the garbage collector comes too late.
@@ -130,6 +135,10 @@ class DownloadFollower:
                         pause = _FIRST_PAUSE
                         self._denied = False
                         self._take(key, line)
+                        taken += len(line) + _LINE
+                        if taken > _SHARE:
+                            taken = 0
+                            await asyncio.sleep(_FIRST_PAUSE)
             except EngineError as error:
                 if isinstance(error, Forbidden) and not self._denied:
                     self._denied = True

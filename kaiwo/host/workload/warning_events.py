@@ -36,23 +36,22 @@ async def newest(client: Client, obj: Object, owner: tuple[str, str] | None = No
     about = [f"involvedObject.uid={metadata.get('uid')}"]
     if owner is not None:
         about.append(f"involvedObject.kind={owner[0]},involvedObject.name={owner[1]}")
+    # What kept the scheduler from choosing a node is over, for example a volume that was not bound yet.
+    over = {_UNSCHEDULED} if lenient_map(obj.get("spec")).get("nodeName") else set()
+    last: Object | None = None
     try:
-        events = [
-            event
-            for selector in about
+        for selector in about:
+            # Whoever may create Events may create any number about anything: one at a time is kept.
             async for event in client.list(
                 EVENT, metadata.get("namespace"), field_selector=f"{selector},type=Warning"
-            )
-        ]
+            ):
+                if event.get("reason") not in over and (last is None or _when(event) > _when(last)):
+                    last = event
     except EngineError as error:
         _log.warning("events about %s %s: %s", obj.get("kind"), metadata.get("name"), error)
         return None
-    if lenient_map(obj.get("spec")).get("nodeName"):
-        # What kept the scheduler from choosing a node is over, for example a volume that was not bound yet.
-        events = [event for event in events if event.get("reason") != _UNSCHEDULED]
-    if not events:
+    if last is None:
         return None
-    last = max(events, key=_when)
     text = one_line(last.get("message"))
     return Finding(str(last.get("reason") or "Warning"), text)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import msgspec
 
@@ -31,10 +32,14 @@ class Progress:
         return f"Downloading, {size(self.done)} so far" if self.done > 0 else "Downloading"
 
 
+_Bytes = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+"""What fits 64 bits: a log is whatever its container writes."""
+
+
 class _Line(msgspec.Struct):
     event: str = ""
-    done: int = msgspec.field(name="bytesDone", default=0)
-    total: int = msgspec.field(name="bytesTotal", default=0)
+    done: _Bytes = msgspec.field(name="bytesDone", default=0)
+    total: _Bytes = msgspec.field(name="bytesTotal", default=0)
 
 
 _decoder = msgspec.json.Decoder(_Line)

@@ -217,7 +217,7 @@ def _record(state: Object) -> Object:
     for line in reversed(str(state.get("message") or "").splitlines()):
         try:
             return lenient_map(msgspec.json.decode(line))
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             continue
     return {}
 
@@ -286,6 +286,6 @@ def _message(line: str) -> str:
         return line
     try:
         found = msgspec.json.decode(line)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return line
     return one_line(lenient_map(found).get("message"))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from kaiwo.api.shebang import command_of
 from kaiwo.api.spec_rules import ENTRYPOINT_LENGTH
 from kaiwo.workload.errors import SpecError
@@ -12,18 +10,23 @@ ENTRYPOINT = "spec.entrypoint"
 """The field of the entrypoint."""
 
 
-_LAST_CONTINUATION = re.compile(r"(?<!\\)((?:\\\\)*)\\\r?\n\s*\Z")
-"""A backslash before the last line end, itself not quoted by another one."""
-
-
 def finished_script(text: str) -> str:
     """A script without a backslash at the end of its last line.
 
     It joins nothing. Without the line end, which is trimmed, a shell passes it to the program as an argument.
     """
-    while (joined := _LAST_CONTINUATION.sub(r"\1", text)) != text:
-        text = joined
-    return text
+    end = len(text)
+    while True:
+        last = end
+        while last and text[last - 1].isspace():
+            last -= 1
+        begin = last
+        while begin and text[begin - 1] == "\\":
+            begin -= 1
+        # Of an even number each one quotes another.
+        if not text.startswith(("\n", "\r\n"), last, end) or (last - begin) % 2 == 0:
+            return text[:end]
+        end = last - 1
 
 
 def entrypoint_text(text: str | None) -> str:

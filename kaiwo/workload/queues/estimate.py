@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import reduce
 from itertools import count
 from operator import add
@@ -15,7 +15,6 @@ from kaiwo.workload.queues.order import capacity_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from datetime import datetime
 
     from kaiwo.plugin.queue_usage import FlavorResource, QueuedWorkload, QueueState, QueueUsage, QuotaHolder
 
@@ -248,7 +247,11 @@ def _admissions(
 
 
 def _later(moment: datetime, seconds: float) -> datetime:
-    return moment + timedelta(seconds=min(seconds, 100 * 365 * 86400))
+    """A time so many seconds later; the last that can be written where many long ones follow each other."""
+    try:
+        return moment + timedelta(seconds=seconds)
+    except OverflowError:
+        return datetime.max.replace(tzinfo=moment.tzinfo)
 
 
 def _unlimited(queues: Sequence[QueueState]) -> dict[FlavorResource, QuotaHolder]:

@@ -23,7 +23,7 @@ def parse(text: str) -> tuple[GpuReading, ...]:
     # Warnings about the driver come before the JSON.
     try:
         cards = msgspec.json.decode(text[max(0, text.find("{")) :], type=dict[str, Any])
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise ValueError(str(error)) from error
     numbers = sorted(
         int(name.removeprefix(_CARD))

@@ -23,8 +23,8 @@ def test_gpus_come_in_the_order_of_their_numbers() -> None:
     )
 
 
-@pytest.mark.parametrize("text", ["", "ERROR: no GPU", "[1]", "{"])
+@pytest.mark.parametrize("text", ["", "ERROR: no GPU", "[1]", "{", '{"a":' * 100_000])
 def test_anything_else_is_an_error(text: str) -> None:
     """So that the user is told what it wrote."""
-    with pytest.raises(ValueError, match=r"JSON|Input|Expected"):
+    with pytest.raises(ValueError, match=r"JSON|Input|Expected|recursion"):
         parse(text)

@@ -34,7 +34,8 @@ MOST_ENDED: Final = 20
 """Workloads with policy Always that are ended in one pass."""
 
 MOST_WAITING: Final = 50
-"""Waiting workloads that a decision is looked for in one pass, those that wait the longest first."""
+"""Waiting workloads that a decision is looked for in one pass, those that wait the longest first. Where there
+are more, the next pass goes on behind them."""
 
 MOST_ORDERS: Final = 3
 """Workloads in one pass for which the order of their queue is read: all that the queue system holds. Each of
@@ -76,6 +77,7 @@ class Decisions:
         self._clock, self._now = clock, now
         self._others: tuple[float, list[GpuPodFacts] | None] | None = None
         self._blind = False  # whether the last scrape says nothing of GPUs that were idle before
+        self._passed = 0  # waiting workloads that earlier passes have looked at
         self._turns: dict[str, float] = {}  # when the order of the queue was read for a workload, by uid
 
     async def decide(self, found: list[Tracked]) -> None:
@@ -148,10 +150,14 @@ class Decisions:
         if not waiting:
             return
         waiting.sort(key=lambda one: (one.demand.since, str(one.tracked)))
+        if len(waiting) > MOST_WAITING:
+            start = self._passed % len(waiting)
+            self._passed = start + MOST_WAITING
+            waiting = waiting[start:] + waiting[:start]
         for one in waiting[MOST_WAITING:]:
             _keep_condition(one.tracked)
-        del waiting[MOST_WAITING:]
         uids = [one.tracked.owner.uid for one in waiting]
+        del waiting[MOST_WAITING:]
         self._turns = {uid: self._turns[uid] for uid in uids if uid in self._turns}
         waiting.sort(key=lambda one: self._turns.get(one.tracked.owner.uid, 0.0))
         pods = await self._pods_or_why_not(waiting, ready)

@@ -295,3 +295,11 @@ def test_a_pass_considers_those_that_have_waited_the_longest() -> None:
     found = [queued(name, minutes=1000 - at) for at, name in enumerate(names)]
     said = decide(Queue(tuple(names)), Room(), *found)
     assert sorted(said) == names[:MOST_WAITING]
+
+
+def test_many_that_cannot_be_helped_hide_nobody() -> None:
+    """Whoever lets a crowd wait for what the queue never gives keeps others from no decision."""
+    room = Room()
+    crowd = [queued(f"w{number:03}", minutes=1000) for number in range(MOST_WAITING)]
+    decide(Queue(("mine",)), room, idle(), *crowd, queued("mine"), passes=2)
+    assert room.said == [("mine", ["idle"])]

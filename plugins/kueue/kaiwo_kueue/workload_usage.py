@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal
@@ -26,6 +27,7 @@ _REQUEUED = ("PodsReadyTimeout", "AdmissionCheck")
 """Reasons of an eviction after which a Workload goes to the end of its queue (Kueue's default)."""
 
 _FOREVER = 100 * 365 * 86400
+_BOOST = re.compile(r"[+-]?[0-9]{1,10}")  # Kueue reads 32 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +215,7 @@ def priority(workload: Object) -> int:
     annotations = lenient_map(lenient_map(workload.get("metadata")).get("annotations"))
     value = spec_of(workload).get("priority")
     boost = lenient_text(annotations.get(PRIORITY_BOOST))
-    more = int(boost) if boost.lstrip("-").isascii() and boost.removeprefix("-").isdigit() else 0
+    more = int(boost) if _BOOST.fullmatch(boost) else 0
     return (value if isinstance(value, int) else 0) + more
 
 

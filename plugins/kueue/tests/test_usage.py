@@ -18,9 +18,10 @@ from kaiwo.workload.queues.order import (
     later_holders,
     workloads_ahead,
 )
-from kaiwo_kueue.kinds import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE, WORKLOAD
+from kaiwo_kueue.kinds import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE, PRIORITY_BOOST, WORKLOAD
 from kaiwo_kueue.pending_order import usage_paths
 from kaiwo_kueue.usage import flavor_labels, usage
+from kaiwo_kueue.workload_usage import priority
 
 if TYPE_CHECKING:
     from kaiwo.engine.resource import Object, Resource
@@ -381,6 +382,17 @@ def test_a_chain_of_time_limits_is_followed() -> None:
     assert estimates["uid-team-third"].basis == "after the time that Job team/second runs, which is ahead"
 
 
+def test_a_chain_beyond_the_last_year_ends_at_it() -> None:
+    """Whoever queues many jobs of 68 years keeps nobody from reading the queue."""
+    limit = {"maximumExecutionTimeSeconds": 2**31 - 1}
+    waiting = [workload(f"long-{number}", 8, minute=number % 60, **limit) for number in range(130)]
+    first = workload("first", 8, admitted=True, **limit)
+    found = read(first, *waiting, queues=(cluster_queue("q", used="8"),))
+    ends = [estimate.at for estimate in start_estimates(found, found.queues[0], NOW).values()]
+    assert len(ends) == len(waiting)
+    assert max(end for end in ends if end is not None) == datetime.max.replace(tzinfo=UTC)
+
+
 def test_pods_that_ended_hold_nothing_and_finished_workloads_are_left_out() -> None:
     """Reclaimable pods give their quota back while others of the Workload run."""
     part = workload("part", 4, admitted=True)
@@ -616,3 +628,13 @@ def test_a_pod_set_waits_for_what_the_others_leave() -> None:
     (wait,) = find_pending(found, "Job", "team", "wait")
     (lack,) = wait.shortages
     assert (str(lack.requested), str(lack.free), str(lack.most), lack.never) == ("8", "0", "8", False)
+
+
+@pytest.mark.parametrize(
+    ("boost", "more"),
+    [("7", 7), ("-7", -7), ("+7", 7), ("9" * 5000, 0), ("--7", 0), ("\u0667", 0), ("7.0", 0), ("", 0)],
+)
+def test_a_priority_boost_that_is_no_number_of_kueues_counts_nothing(boost: str, more: int) -> None:
+    """Whoever may annotate one Workload must not keep everybody from reading the queue."""
+    annotations = {PRIORITY_BOOST: boost}
+    assert priority({"metadata": {"annotations": annotations}, "spec": {"priority": 100}}) == 100 + more

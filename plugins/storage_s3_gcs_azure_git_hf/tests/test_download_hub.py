@@ -237,6 +237,19 @@ def test_a_repository_beyond_a_limit_is_refused_before_the_first_byte(
     assert not cdn.sent
 
 
+@pytest.mark.parametrize("claimed", [0, -(2**50)])
+def test_a_hub_that_sends_more_than_it_names_is_stopped_at_the_limit(
+    download: Any, hub: ModelHub, cdn: ModelHub, monkeypatch: pytest.MonkeyPatch, claimed: int
+) -> None:
+    """Exit 2, while the Hub still sends: the client would write until the volume is full."""
+    command = type(download).command
+    flag = "--max-bytes=3000000"
+    monkeypatch.setattr(type(download), "command", lambda self, items: command(self, items, flag))
+    cdn.large, cdn.pause, hub.claimed = LARGE * 100, 0.05, claimed
+    assert_failed(download, run(download, hub, {"repoId": "a/b"}), 2, "--max-bytes")
+    assert cdn.sent < len(cdn.large)
+
+
 def test_a_private_repository_that_was_renamed(download: Any, hub: ModelHub, cdn: ModelHub) -> None:
     """Its large files too; the Hub's own redirects keep the token, the CDN does not see it."""
     hub.model = cdn.large = random.Random(2).randbytes(20 * 1024**2)

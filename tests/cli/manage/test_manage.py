@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from kaiwo.cli.manage.screens import shown_line
 from kaiwo.engine.errors import Forbidden
 from kaiwo.testing import assert_golden
 
@@ -203,6 +204,20 @@ async def test_a_log_follows_its_end_until_somebody_scrolls_up(fake: Any) -> Non
         assert fake.text(app) == before
         await pilot.press("end")
         assert "line 1999" in fake.text(app)
+
+
+async def test_a_line_of_megabytes_is_cut_on_the_screen(fake: Any) -> None:
+    """A container may write without a line break; the keys work all the same."""
+    assert shown_line("x" * 5000) == "x" * 4000 + " ... 1000 more characters (kaiwo logs)"
+    source = fake.source(*fake.several())
+    source.log = [["begin " + "\x1b[31mx" * 2_000_000, "next line"]]
+    app = fake.app(source)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("l")
+        await pilot.pause(0.3)
+        assert "next line" in fake.text(app)
+        await pilot.press("escape")
+        assert "Enter details" in fake.text(app)
 
 
 async def test_the_screen_changes_its_size(fake: Any) -> None:

@@ -59,3 +59,15 @@ def test_a_progress_bar_shows_its_last_state_on_a_terminal() -> None:
     assert text(terminal=True, prefixed=True).render([line(b" 10%|#  |\r 50%|## |\r100%|###|\r")]) == (
         b"[train-0] 100%|###|\n"
     )
+
+
+def test_a_long_line_of_beginnings_is_cleaned_in_one_pass() -> None:
+    """A container may write megabytes without a line break; who reads its log must not wait for hours."""
+    for piece in ("\x90", "\x1b]", "\x1b[", "\x9b0", "\x1b ", "\x9d;"):
+        assert cleaned((piece * 500_000 + "\x1b").encode()).decode().isprintable(), piece
+
+
+def test_a_title_that_is_not_ended_hides_only_itself() -> None:
+    """As on a terminal, where the next escape sequence ends it."""
+    assert cleaned(b"\x1b]0;title\x1b[31mred") == b"red"
+    assert cleaned(b"red\x1b]0;title") == b"red"

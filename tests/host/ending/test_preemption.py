@@ -10,7 +10,7 @@ import pytest
 from kaiwo.api.crds import KAIWO_JOB
 from kaiwo.engine.errors import Conflict
 from kaiwo.engine.resource import NODE, POD
-from kaiwo.host.ending.preemption import BACKSTOP_SECONDS, LONGEST_TIMER, RETRY_SECONDS
+from kaiwo.host.ending.preemption import BACKSTOP_SECONDS, LONGEST_TIMER, MOST_DEMANDS, RETRY_SECONDS
 from kaiwo.testing import node
 from kaiwo.workload.ending.record import EndingRecord
 from kaiwo.workload.labels import ADOPTED
@@ -245,6 +245,16 @@ def test_what_becomes_free_is_not_freed_for_somebody_behind_in_the_queue(full: W
 def test_one_that_cannot_be_helped_does_not_stand_in_the_way(full: World) -> None:
     """The first in the queue needs more than there is; the next one is served."""
     full.waits("huge", minutes=50, priority=100, pods=5)
+    full.decide()
+    assert full.condition("urgent") == ("True", "VictimsChosen")
+
+
+def test_many_that_cannot_be_helped_hide_nobody(full: World) -> None:
+    """Whoever lets a crowd wait for more than there is keeps others from no decision."""
+    for number in range(MOST_DEMANDS + 10):
+        full.waits(f"huge-{number}", minutes=50, pods=5)
+    assert full.decide() == RETRY_SECONDS
+    assert full.server.writes == []
     full.decide()
     assert full.condition("urgent") == ("True", "VictimsChosen")
 

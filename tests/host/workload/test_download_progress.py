@@ -153,3 +153,22 @@ async def test_who_does_not_lead_reads_no_logs() -> None:
         downloads.resume(KEY)
         await asyncio.sleep(0)
         assert logs.opened == ["pod", "pod"]
+
+
+async def test_a_flood_of_lines_is_read_in_turns_of_a_second() -> None:
+    """Who may change the image of a download pod cannot keep the operator busy with what it writes."""
+    async with following() as (logs, downloads):
+        read = 0
+
+        async def flood(*_: object, container: str) -> AsyncIterator[bytes]:
+            nonlocal read
+            del container
+            while read < 10_000:
+                read += 1
+                yield b"x"
+
+        logs.log = flood  # type: ignore[method-assign]
+        downloads.follow(KEY, "pod", reported=False)
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert read < 1_000

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import weakref
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -27,6 +28,10 @@ NEW = {
 }
 
 
+class Flood(dict[str, Any]):
+    """An event of which a test knows whether somebody keeps it."""
+
+
 def client(*events: Object, error: Exception | None = None) -> Any:
     """A client whose API server has these events."""
     requested: list[tuple[str, str]] = []
@@ -46,6 +51,25 @@ async def test_the_newest_warning_counts_in_either_form_of_events() -> None:
     server = client(NEW, OLD)
     assert await newest(server, JOB) == Finding("FailedCreate", "exceeded quota")
     assert server.requested == [("team", "involvedObject.uid=u,type=Warning")]
+
+
+async def test_of_a_flood_of_events_one_is_kept() -> None:
+    """Whoever may create Events may create a hundred thousand about an object."""
+    kept: list[weakref.ref[Flood]] = []
+    most = 0
+
+    async def listed(*_: object, **__: object) -> AsyncIterator[Object]:
+        nonlocal most
+        for number in range(1000):
+            event = Flood(NEW, message=str(number))
+            kept.append(weakref.ref(event))
+            yield event
+            del event
+            most = max(most, sum(item() is not None for item in kept))
+
+    found = await newest(cast("Any", SimpleNamespace(list=listed)), JOB)
+    assert found == Finding("FailedCreate", "0")
+    assert most <= 2
 
 
 async def test_without_events_or_the_right_to_read_them_there_is_no_finding() -> None:

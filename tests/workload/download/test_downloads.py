@@ -353,6 +353,14 @@ def test_words_that_are_no_json_are_reported_as_they_are(fetching: World) -> Non
     assert "ImportError: no module named x" in fetching.status["message"]
 
 
+def test_words_that_are_nested_deeply_are_reported_as_they_are(fetching: World) -> None:
+    """Whoever may change the image of a download pod chooses its last words."""
+    fetching.set(download_pods=(failed_pod(1, "[" * 4000),))
+    ended(fetching, "Failed", message="x")
+    fetching.settle()
+    assert reported(fetching) == ("FAILED", "DownloadFailed")
+
+
 def test_a_killed_download_says_what_killed_it(fetching: World) -> None:
     """Memory is no exit code of the program's."""
     state = {"exitCode": 137, "reason": "OOMKilled"}

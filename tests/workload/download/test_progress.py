@@ -38,3 +38,10 @@ def test_a_line_of_the_program_is_progress() -> None:
     assert found == Progress(41, 100)
     assert found.text == "Downloading 41 % of 100 B"
     assert progress_of(b'{"event": "done", "files": 1}') is None
+
+
+@pytest.mark.parametrize("number", ["-1", "9223372036854775808", "1" + "0" * 400, "1" + "0" * 5000, "1e400"])
+def test_a_number_of_bytes_that_no_store_has_is_no_progress(number: str) -> None:
+    """Whoever may change a pod may have its container write anything; nothing is computed of it."""
+    assert progress_of(b'{"event": "progress", "bytesDone": %b}' % number.encode()) is None
+    assert progress_of(b'{"event": "progress", "bytesDone": 1, "bytesTotal": %b}' % number.encode()) is None

@@ -46,6 +46,12 @@ def test_a_backslash_that_joins_nothing_is_no_argument(text: str, wanted: str) -
     assert finished_script(text) == wanted
 
 
+def test_a_script_of_line_ends_is_finished_in_one_pass() -> None:
+    """Whoever sends the longest script of them would else hold up each plan to its time limit."""
+    assert finished_script("\\\n" * 500_000) == ""
+    assert finished_script("\\" * 500_001 + "\n") == "\\" * 500_000
+
+
 @pytest.mark.parametrize("text", ["", "   ", "\n\t\n", None])
 def test_an_empty_entrypoint_leaves_the_container_alone(text: str | None) -> None:
     """Who gives no entrypoint gets the image's own command."""

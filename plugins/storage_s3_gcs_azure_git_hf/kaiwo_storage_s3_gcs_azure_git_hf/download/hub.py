@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from collections import Counter
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 
 ENDPOINT = "https://huggingface.co"
 _PARALLEL_FILES = 4
+_WATCH_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +87,8 @@ class HubTask:
         snapshot = partial(snapshot_download, **arguments)
         planned = self._request(partial(snapshot, dry_run=True))
         self._check_files({info.filename for info in planned})
-        size = sum(info.file_size or 0 for info in planned if info.will_download)
-        whole = sum(info.file_size or 0 for info in planned)
+        size = sum(_size_of(info) for info in planned if info.will_download)
+        whole = sum(map(_size_of, planned))
         self.session.budget.add(self.where, files=len(planned), size=whole)
         progress.expect(size)
         find = partial(
@@ -96,7 +99,7 @@ class HubTask:
             self.where, self.volume, size - hub_blobs.partial_bytes(blobs, self.volume.state_folder())
         )
         hub_blobs.fetch(blobs, self.volume.state_folder(), self.session, progress)
-        folder = Path(self._request(snapshot))
+        folder = self._within_limit(snapshot, cache, size - sum(blob.size for blob in blobs))
         progress.add(size - sum(blob.size for blob in blobs))
         self._verify(folder)
 
@@ -110,6 +113,34 @@ class HubTask:
                 raise self._to_download_error(error) from None
 
         return self.session.retry(translated)
+
+    def _within_limit(self, snapshot: Callable[[], str], cache: Path, size: int) -> Path:
+        """Have the client download what is left; its folder.
+
+        A Hub may send more than it named, unpacked a thousand times as much, and the client writes all of it.
+
+        Args:
+            snapshot: the client.
+            cache: its cache folder.
+            size: bytes that the Hub named, which are counted already.
+
+        Raises:
+            LimitError: it writes more than the limit allows.
+        """
+        before, found = hub_blobs.written(cache, self.item.repo_id), Future[str]()
+
+        def download() -> None:
+            try:
+                found.set_result(self._request(snapshot))
+            except BaseException as error:  # noqa: BLE001 - of the thread that waits
+                found.set_exception(error)
+
+        # One that is given up ends with the process.
+        threading.Thread(target=download, name="hub client", daemon=True).start()
+        while not wait((found,), _WATCH_SECONDS).done:
+            written = hub_blobs.written(cache, self.item.repo_id) - before
+            self.session.budget.check_size(self.where, max(0, written - size))
+        return Path(found.result())
 
     def _check_files(self, available: set[str]) -> None:
         missing = sorted(set(self.item.files or ()) - available)
@@ -188,6 +219,11 @@ class HubTask:
         if isinstance(error, OSError) and is_disk_full(error):
             return DiskFullError(self.where, f"{name}: no space left on the volume", "increase storageSize")
         return None
+
+
+def _size_of(info: Any) -> int:
+    """Bytes of a file as the Hub names them, which may be anything; 0 where it does not."""
+    return max(0, info.file_size or 0)
 
 
 def _escape_pattern(name: str) -> str:

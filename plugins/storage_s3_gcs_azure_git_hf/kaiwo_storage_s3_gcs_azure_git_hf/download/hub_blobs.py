@@ -7,6 +7,7 @@ client expects it. The client itself downloads files in Xet storage.
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import importlib.util
 import os
@@ -71,6 +72,15 @@ def remove_incomplete(cache: Path, repo_id: str) -> None:
     """Remove the partial files of killed clients; the client never resumes them."""
     for path in _blob_folder(cache, repo_id).glob("*.incomplete"):
         path.unlink(missing_ok=True)
+
+
+def written(cache: Path, repo_id: str) -> int:
+    """Bytes of the files of a repository, whole or not, that a running client changes."""
+    total = 0
+    for path in _blob_folder(cache, repo_id).glob("*"):
+        with contextlib.suppress(FileNotFoundError):
+            total += path.lstat().st_size
+    return total
 
 
 def find_blobs(where: str, repo_id: str, infos: Iterable[Any], endpoint: str, cache: Path) -> list[HubBlob]:

@@ -11,7 +11,7 @@ import yaml
 from kaiwo.api.config_names import SHARD_LABEL
 from kaiwo.api.crds import KAIWO_CONFIG, KAIWO_JOB
 from kaiwo.engine.credentials import load
-from kaiwo.engine.resource import CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT, JOB, Resource
+from kaiwo.engine.resource import CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT, JOB, NAMESPACE, POD, Resource
 from kaiwo.testing.fault_proxy import FaultProxy
 from kaiwo.testing.operator import until
 
@@ -230,6 +230,34 @@ async def test_jobs_that_users_made_are_handed_back_unless_asked(
     result = await uninstalled(cli, namespace, *options)
     assert result.code == 0, result.err
     assert await becomes(control_plane, before) == {}
+
+
+async def test_adopted_jobs_of_a_namespace_that_is_deleted_keep_no_crd(
+    cli: Any, site: Any, admin: Client, namespace: str, team: str
+) -> None:
+    """They end with their namespace, however long a pod holds that up; none of them is said to stay."""
+    await site()
+    await adopted(admin, team)
+    finalizer = "kaiwo.test/held"
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "held", "namespace": team, "finalizers": [finalizer]},
+        "spec": {"nodeSelector": {"no": "node"}, "containers": [{"name": "own", "image": "own:1"}]},
+    }
+    await admin.create(POD, pod)
+    await admin.delete(NAMESPACE, None, team)
+    try:
+        # Kubernetes deletes the pods of a namespace before everything else.
+        assert await admin.get(KAIWO_JOB, team, "own")
+        result = await uninstalled(cli, namespace, "--yes", "--workloads=delete")
+        assert result.code == 0, result.err
+        assert "run kaiwo uninstall again" not in result.err
+        assert "Jobs that users made stay" not in result.err
+        kinds = [obj["metadata"]["name"] async for obj in admin.list(CUSTOM_RESOURCE_DEFINITION)]
+        assert not [name for name in kinds if "kaiwo" in name]
+    finally:
+        await admin.merge_patch(POD, team, "held", {"metadata": {"finalizers": None}})
 
 
 async def test_operators_of_further_shards_are_named_and_have_to_go_first(
