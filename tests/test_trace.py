@@ -115,6 +115,7 @@ class MemoryApi:
 
     def __init__(self) -> None:
         self.unreadable: dict[str, dict[Resource, str]] = {}
+        self.failing: dict[Resource, str] = {}
         self.on_unreadable_change = lambda _: None
         self.cache = Cache()
         self.client: Any = self

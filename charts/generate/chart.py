@@ -13,7 +13,7 @@ from charts.generate import rights
 from charts.generate.conditions import ALWAYS, Condition, argument, condition, everything
 from charts.generate.emit import NotWritableError, Style, block, inside_range
 from charts.generate.pages import NOTES, readme
-from charts.generate.switches import WATCHED, choices, installable, rendered
+from charts.generate.switches import METRICS_PORT_TEMPLATE, WATCHED, choices, installable, rendered
 from charts.generate.tree import (
     Entry,
     Include,
@@ -29,6 +29,7 @@ from charts.generate.values import schema_json, values, values_table, values_yam
 from kaiwo.api.crd_versions import VERSION
 from kaiwo.api.crds import dump
 from kaiwo.api.installation import SCHEDULER
+from kaiwo.install.monitoring_options import PORT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -149,6 +150,10 @@ def _checks() -> str:
 (not (hasPrefix "https://" .Values.monitoring.endpoint)) }}}}
 {{{{- fail "monitoring.tokenFile and monitoring.caFile need an https:// URL in monitoring.endpoint" }}}}
 {{{{- end }}}}
+{{{{- $port := include "{METRICS_PORT_TEMPLATE}" . | int }}}}
+{{{{- if or (lt $port 1) (gt $port 65535) }}}}
+{{{{- fail "monitoring.endpoint: expected a port from 1 to 65535; correct it, or leave it out" }}}}
+{{{{- end }}}}
 {{{{- if .Values.crds.enabled }}}}
 {{{{- range $name := list {names} }}}}
 {{{{- $live := lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" $name }}}}
@@ -173,6 +178,12 @@ def _helpers(objects: Any) -> str:
 {{{{- define "{_LABELS}" -}}}}
 app.kubernetes.io/managed-by: {{{{ .Release.Service }}}}
 helm.sh/chart: {{{{ .Chart.Name }}}}-{{{{ .Chart.Version | replace "+" "_" }}}}
+{{{{- end }}}}
+
+{{{{- /* Where the processes of the metrics endpoint listen: as given, else the port of its URL. */}}}}
+{{{{- define "{METRICS_PORT_TEMPLATE}" -}}}}
+{{{{- $port := regexFind ":[0-9]+$" (urlParse .Values.monitoring.endpoint).host | trimPrefix ":" }}}}
+{{{{- .Values.monitoring.port | default $port | default {PORT} }}}}
 {{{{- end }}}}
 
 {{{{- /* The scheduler's configuration file. It stands in a ConfigMap, and its digest at the pods. */}}}}

@@ -18,6 +18,7 @@ from charts.generate.switches import (
     INTERVAL,
     METRICS,
     METRICS_PORT,
+    METRICS_PORT_TEMPLATE,
     NAMESPACE,
     PORT,
     PRIORITY_CLASS,
@@ -54,7 +55,7 @@ _VALUES: Final[dict[object, str]] = {
     CERTIFICATES: ".Values.webhooks.certificateSecret",
     METRICS: ".Values.monitoring.endpoint",
     INTERVAL: ".Values.monitoring.interval",
-    METRICS_PORT: ".Values.monitoring.port",
+    METRICS_PORT: f'include "{METRICS_PORT_TEMPLATE}" .',
     TOKEN_FILE: ".Values.monitoring.tokenFile",
     CA_FILE: ".Values.monitoring.caFile",
 }

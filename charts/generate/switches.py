@@ -45,6 +45,9 @@ METRICS_PORT: Final = 60918
 PORT: Final = 60917
 """What is rendered where a template has a value of the user."""
 
+METRICS_PORT_TEMPLATE: Final = "kaiwo.metricsPort"
+"""Template of the port at which the processes of the metrics endpoint listen."""
+
 
 @dataclass(frozen=True, slots=True)
 class Switch:

@@ -36,6 +36,8 @@ _PATTERN_OF_ALLOWED: Final = (
     "^[^@#<>=!~\\s]+@[A-Za-z0-9][A-Za-z0-9_.-]*([<>=!~][^#\\s]*)?(#sha256=[0-9a-f]{64})?$"
 )
 _PATTERN_OF_IMAGES: Final = "^[A-Za-z0-9][A-Za-z0-9_.:/@-]*$"
+_INTERVAL: Final = "^([0-9]+[smh])*[0-9]*[1-9][0-9]*[smh]([0-9]+[smh])*$"
+"""Pattern of a duration in whole seconds, minutes and hours that is not zero."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,15 +202,16 @@ def values(resources: Mapping[str, Any]) -> tuple[Value, ...]:
         Value(
             "monitoring.interval",
             INTERVAL,
-            _string("^([0-9]+(s|m|h))+$"),
-            "How often it is read.",
+            _string(_INTERVAL),
+            "How often it is read, from 1s.",
             "--monitoring-interval",
         ),
         Value(
             "monitoring.port",
-            PORT,
-            {"type": "integer", "minimum": 1, "maximum": 65535},
-            "Where its processes listen; not the port of a Service. For networkPolicy.",
+            0,
+            {"type": "integer", "minimum": 0, "maximum": 65535},
+            "Where its processes listen; not the port of a Service. For networkPolicy. 0: the port of the "
+            f"URL, or {PORT}.",
             "--monitoring-port",
         ),
         Value(

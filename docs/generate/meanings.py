@@ -78,7 +78,8 @@ CANNOT_RUN: Final[Meanings] = {
     "BackendUnavailable": Meaning(
         "ERROR",
         "The cluster does not serve what the backend creates, for example RayJob: install its operator. Or "
-        "the operator may not list it: grant its role the right. The message says which.",
+        "the operator cannot list it: grant its role the right, or start what serves it. The message says "
+        "which.",
     ),
     "PriorityClassNotFound": Meaning(
         "ERROR",
@@ -160,7 +161,9 @@ WAITS: Final[Meanings] = {
         "behind. Pods that run do so "
         "outside quota.",
     ),
-    "QueueUnavailable": Meaning("PENDING", "Kueue is not installed. Starts when it is."),
+    "QueueUnavailable": Meaning(
+        "PENDING", "Kueue is not installed, or the API server cannot list its objects. Starts when it can."
+    ),
     "QueuePreparing": Meaning(
         "PENDING",
         "The namespace's LocalQueue or its label is being created. Where the API server refuses that, the "

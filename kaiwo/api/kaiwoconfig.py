@@ -191,8 +191,9 @@ class MonitoringSection(Model):
         float,
         Field(
             ge=0,
+            le=100,
             allow_inf_nan=False,
-            description="Per cent of the requested GPUs; below it a workload is underutilising.",
+            description="Per cent of the requested GPUs, 100 at most; below it a workload is underutilising.",
         ),
     ] = 1
     target_namespaces: Annotated[

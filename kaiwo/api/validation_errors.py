@@ -71,7 +71,7 @@ def _problem(
     path: str, detail: ErrorDetails, location: tuple[str | int, ...], known: Collection[str]
 ) -> Problem:
     kind, value = detail["type"], detail["input"]
-    bounds: dict[str, Any] = detail.get("ctx", {})
+    bounds = {name: _plain(bound) for name, bound in detail.get("ctx", {}).items()}
     if kind == "extra_forbidden":
         name = str(location[-1]) if location else ""
         return Problem(path, UNKNOWN_FIELD, did_you_mean(name, known) or _listing(known))
@@ -93,6 +93,11 @@ def _problem(
     shown = describe_type(value) if isinstance(value, dict | list) else shorten(value)
     fields = {"value": shown, "got": describe(value), "type": describe_type(value), **bounds}
     return Problem(path, message.format_map(fields), hint.format_map(fields))
+
+
+def _plain(bound: Any) -> Any:
+    """A bound as people write it: 100, where pydantic has 100.0 for a field of numbers."""
+    return int(bound) if isinstance(bound, float) and bound.is_integer() else bound
 
 
 def _shape_hint(path: str, value: object) -> str:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kaiwo.engine.quantity import Quantity
     from kaiwo.engine.resource import Object
     from kaiwo.plugin.queue_usage import QueueUsage
+    from kaiwo.plugin.queues import QueueSystem
     from kaiwo.plugin.registry import Plugins
     from kaiwo.workload.model import Plan
 
@@ -50,7 +51,7 @@ class QuotaCheck:
         name = lenient_map(lenient_map(child.get("metadata")).get("labels")).get(system.queue_label)
         usage = self._quotas(namespace) if isinstance(name, str) and name else None
         queue = queue_named(usage, namespace, str(name)) if usage is not None else None
-        if queue is None or not (reason := beyond_quota(queue, _pod_sets(child))):
+        if queue is None or not (reason := beyond_quota(queue, _pod_sets(child, system))):
             return ""
         return f"queue {queue.name} can never start it: {reason}; request less, or name another queue"
 
@@ -67,19 +68,25 @@ class QuotaCheck:
         return self._known[namespace]
 
 
-def _pod_sets(child: Object) -> list[Mapping[str, Quantity]]:
+def _pod_sets(child: Object, system: QueueSystem) -> list[Mapping[str, Quantity]]:
     """What each set of pods requests at least.
 
-    An object with one pod template may start with one pod of several. One with several templates, as a Ray
-    cluster, starts as a whole.
+    An object with one pod template starts with as many pods as the queue system says, and may start with one
+    where that says nothing. One with several templates, as a Ray cluster, starts as a whole.
     """
     found = list(_templates(child))
-    whole = len(found) > 1
+    if len(found) == 1:
+        found = [(found[0][0], _fewest_pods(child, system))]
     return [
-        {key: amount * (pods if whole else 1) for key, amount in pod_requests(spec).items()}
-        for spec, pods in found
-        if pods
+        {key: amount * pods for key, amount in pod_requests(spec).items()} for spec, pods in found if pods
     ]
+
+
+def _fewest_pods(child: Object, system: QueueSystem) -> int:
+    with suppress(Exception):  # a plugin's code that fails, as above
+        fewest = system.fewest_pods(child) if system.fewest_pods is not None else None
+        return 1 if fewest is None else fewest
+    return 1
 
 
 def _templates(value: object, pods: int = 1) -> Iterator[tuple[Object, int]]:

@@ -47,6 +47,8 @@ class Watch:
             reconciled together; infinity for a change that needs none. None reconciles each change at once.
         required: whether the controller does not start before it may list the kind. One that starts without
             must ask `Manager.unreadable`: nothing is known of these kinds.
+        optional: whether the controller starts without the kind where its list keeps failing while the others
+            can be listed. It must ask `Manager.failing` then: nothing is known of these kinds.
         own_writes: whether a write by the reconciliation of a key is a change that concerns this key. False
             for a reconciler that plans again from each answer until nothing is left to write.
     """
@@ -58,6 +60,7 @@ class Watch:
     label_selector: str | None = None
     delay: Callable[[CacheEvent], float] | None = None
     required: bool = True
+    optional: bool = False
     own_writes: bool = True
 
 

@@ -45,7 +45,7 @@ class KindReflectors:
             store: is fed.
             metrics: counts restarts.
             stall: seconds of silence after which a watch counts as dead.
-            on_denied: called with a namespace, empty for all, whenever it may not be listed any more or may
+            on_denied: called with a namespace, empty for all, whenever it cannot be listed any more or can
                 be listed again.
         """
         self.store = store
@@ -79,6 +79,16 @@ class KindReflectors:
                     task.cancel()
         for reflector in self.each:
             await reflector.answered.wait()
+
+    def give_up(self) -> bool:
+        """Let others go on without the first list of each namespace; see `Reflector.give_up`."""
+        answers = [reflector.give_up() for reflector in self.each]
+        return all(answers)
+
+    @property
+    def failing(self) -> str:
+        """Why the first list fails, where nobody waits for it any more, else empty."""
+        return next((one.failing for one in self.each if one.failing), "")
 
     @property
     def denied(self) -> dict[str, str]:

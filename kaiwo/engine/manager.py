@@ -18,7 +18,7 @@ from kaiwo.engine.turns import Turns
 from kaiwo.engine.writer import Writer
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Mapping
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 
     from kaiwo.engine.client import Client
     from kaiwo.engine.controller import Controller, Watch
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from kaiwo.engine.shard import Shard
 
 _log = logging.getLogger(__name__)
+
+FAILING_AFTER = 30.0
+"""Seconds for which a controller waits for the first list of a kind that it can do without, while that fails
+and everything else can be listed."""
 
 
 class Manager:
@@ -101,6 +105,7 @@ class Manager:
         self._followed: list[tuple[str, Cache]] = []
         self._followers: list[KindReflectors] = []
         self._unreadable: dict[str, dict[Resource, str]] = {}
+        self._failing: dict[Resource, str] = {}
         self._hooks: list[tuple[Resource, Callable[[], Awaitable[None]]]] = []
         self._prepared = asyncio.Event()
         self._leading = False
@@ -126,8 +131,16 @@ class Manager:
         """
         return self._unreadable
 
+    @property
+    def failing(self) -> Mapping[Resource, str]:
+        """The kinds whose first list fails and that controllers do without, each with why.
+
+        Nothing is known of their objects.
+        """
+        return self._failing
+
     def on_unreadable_change(self, listener: Callable[[str], None]) -> None:
-        """Register a callback for changes of `unreadable`; it gets the namespace, empty for all."""
+        """Register a callback for changes of `unreadable` and `failing`; it gets the namespace or ""."""
         self._denied_listeners.append(listener)
 
     def add(self, controller: Controller) -> None:
@@ -255,14 +268,29 @@ class Manager:
             await recorder
 
     async def _start(self, controller: Controller, stop: asyncio.Event) -> None:
-        for watch in controller.watches:
+        for watch in (watch for watch in controller.watches if not watch.optional):
             known = self._reflectors[watch.resource].known(required=watch.required)
             if not await _unless(stop, known):
                 return
+        # Whoever has listed the others knows that the API server works.
+        optional = {watch.resource for watch in controller.watches if watch.optional}
+        if not await _unless(stop, _all(self._known_or_failing(kind) for kind in optional)):
+            return
         if not await _unless(stop, self._prepared.wait()):
             return
         _log.info("controller %s starts", controller.name)
         await controller.run(self.cache, stop, metrics=self.metrics, grace=self._grace)
+
+    async def _known_or_failing(self, resource: Resource) -> None:
+        """Wait until a kind is known, or its first list fails for so long that nobody waits any more."""
+        reflectors = self._reflectors[resource]
+        while True:
+            try:
+                async with asyncio.timeout(FAILING_AFTER):
+                    return await reflectors.known(required=False)
+            except TimeoutError:
+                if reflectors.give_up():
+                    return None
 
     def _release(self, ended: frozenset[WriteCause]) -> None:
         for controller in self._controllers:
@@ -271,6 +299,7 @@ class Manager:
     def _denied(self, namespace: str) -> None:
         found = {kind: it.denied.get(namespace, "") for kind, it in self._reflectors.items()}
         self._unreadable[namespace] = {kind: words for kind, words in found.items() if words}
+        self._failing = {kind: it.failing for kind, it in self._reflectors.items() if it.failing}
         for listener in self._denied_listeners:
             listener(namespace)
 
@@ -283,6 +312,12 @@ class Manager:
         self._leading = now
         self.metrics.leading(self._component, now=now)
         _log.info("this process leads" if now else "this process does not lead any more")
+
+
+async def _all(works: Iterable[Coroutine[Any, Any, None]]) -> None:
+    async with asyncio.TaskGroup() as group:
+        for work in works:
+            group.create_task(work)
 
 
 async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, Any]) -> bool:

@@ -61,6 +61,8 @@ OUTDATED_AFTER = 30.0
 """Seconds without a list or a watch after which a store is no longer taken as synced."""
 
 
+_SEE_ALSO = "see the log of the API server, and what converts objects of the kind"
+
 DENIED_RETRY = 30.0
 """Longest pause in seconds where one namespace of several may not be listed: each kind is tried in each."""
 
@@ -73,8 +75,9 @@ class Reflector:
         namespace: the namespace that is read, None for all.
         name: the kind, with the namespace.
         settled: set once the first list is in, or the kind turned out not to be served.
-        answered: set once it is settled, or this process may not list the kind.
+        answered: set once it is settled, this process may not list the kind, or nobody waits for it any more.
         denied: the API server's words where this process may not list the kind, else empty.
+        failing: why the first list fails, where nobody waits for it any more, else empty.
         served: False while the API server does not know the kind.
         problem: why the store may be behind, empty when it is not.
     """
@@ -105,6 +108,7 @@ class Reflector:
         self.settled = asyncio.Event()
         self.answered = asyncio.Event()
         self.denied = ""
+        self.failing = ""
         self.served = True
         self.problem = "not listed yet"
         self._client = client
@@ -113,6 +117,7 @@ class Reflector:
         self._on_denied = on_denied
         self._denied_since: float | None = None
         self._failing_since: float | None = None
+        self._refused = False  # whether the last answer was an error of the API server's own
         self._retry = Backoff(*RETRY)
         self._unserved = Backoff(*UNSERVED_RETRY)
 
@@ -124,6 +129,26 @@ class Reflector:
         if self._failing_since is None:
             return self.settled.is_set()
         return self.settled.is_set() and time.monotonic() - self._failing_since < OUTDATED_AFTER
+
+    def give_up(self) -> bool:
+        """Let others go on without the first list, which is tried again as before.
+
+        Returns:
+            Whether they need not wait: it is known whether the kind can be listed, or the API server answers
+            with errors. One that does not answer may be away altogether, and everybody waits for it.
+        """
+        if self.answered.is_set():
+            return True
+        if not self._refused:
+            return False
+        self.failing = self.problem
+        self.store.unreadable.add(self.namespace or "")
+        _log.error(
+            "%s cannot be listed: %s. Only what needs it waits; %s", self.name, self.problem, _SEE_ALSO
+        )
+        self.answered.set()
+        self._on_denied()
+        return True
 
     async def run(self) -> None:
         """List and watch until cancelled."""
@@ -253,8 +278,8 @@ class Reflector:
         """Take note of an answer that shows the right to list."""
         self.answered.set()
         self._denied_since = None
-        if self.denied:
-            self.denied = ""
+        if self.denied or self.failing:
+            self.denied = self.failing = ""
             self.store.unreadable.discard(self.namespace or "")
             _log.info("%s can be listed now", self.name)
             self._on_denied()
@@ -290,6 +315,7 @@ class Reflector:
             pause = min(pause, DENIED_RETRY if one_of_several else SOON)
         pause = max(pause, min(retry_after, RETRY[1]))
         self.problem = f"{type(error).__name__}: {error}"
+        self._refused = isinstance(error, ServerUnavailable)
         if isinstance(error, Forbidden):
             self._deny(error)
         if self._failing_since is None:

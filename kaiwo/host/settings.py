@@ -8,6 +8,7 @@ runs is in KaiwoConfig instead.
 from __future__ import annotations
 
 import ipaddress
+import math
 import re
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -99,14 +100,20 @@ def _switch(value: object) -> bool:
     return words[value.strip().lower()]
 
 
-def _seconds(value: object) -> float:
-    try:
-        seconds = parse_duration(cast("str", value)).total_seconds()
-    except InvalidDuration as error:
-        raise ValueError("is not a duration; write for example 30s or 1m30s") from error
-    if seconds <= 0:
-        raise ValueError("must be longer than 0s")
-    return seconds
+def _seconds(least: float, most: float = math.inf) -> Callable[[object], float]:
+    """The reader of a duration within bounds, in seconds."""
+
+    def parse(value: object) -> float:
+        try:
+            seconds = parse_duration(cast("str", value)).total_seconds()
+        except InvalidDuration as error:
+            raise ValueError("is not a duration; write for example 30s or 1m30s") from error
+        if not least <= seconds <= most:
+            upper = f" and at most {most:g}s" if math.isfinite(most) else ""
+            raise ValueError(f"must be at least {least:g}s{upper}; write for example 30s or 1m30s")
+        return seconds
+
+    return parse
 
 
 def _count(value: object) -> int:
@@ -207,8 +214,8 @@ class Settings:
     resource_monitoring_polling_interval: float = _setting(
         "resourceMonitoringPollingInterval",
         "RESOURCE_MONITORING_POLLING_INTERVAL",
-        _seconds,
-        "how often GPU utilisation is read, a duration such as 30s",
+        _seconds(1.0),
+        "how often GPU utilisation is read, a duration from 1s, such as 30s",
         default=30.0,
     )
     enforce_kaiwo_on_gpu_workloads: bool = _setting(
@@ -320,8 +327,8 @@ class Settings:
     plugin_time_limit: float = _setting(
         "pluginTimeLimit",
         "KAIWO_PLUGIN_TIME_LIMIT",
-        _seconds,
-        "how long a function of a plugin may run for one workload before it is interrupted",
+        _seconds(0.01, 60.0),
+        "how long a function of a plugin may run for one workload before it is interrupted, from 10ms to 60s",
         default=1.0,
     )
     kubeconfig: Path | None = _setting(  # noqa: RUF009  a dataclass field like the others

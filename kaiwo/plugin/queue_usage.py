@@ -163,7 +163,7 @@ class QuotaShortage:
     Attributes:
         flavor: name of the flavor.
         resource: resource key.
-        requested: what it requests.
+        requested: what it requests, at least.
         free: what it could get now.
         most: what it could get if nobody used anything; less than `requested` means that waiting is in vain.
     """

@@ -125,6 +125,8 @@ class QueueSystem(Declaration):
             this cluster; None for a queue system that cannot tell.
         is_changing: pure function: whether the queue system is in the middle of changing a live child. A
             change of its workload waits for the end. None for one that changes children in a single write.
+        fewest_pods: pure function: with how many pods, at least, an object is started that has one pod
+            template and is queued as a whole; None for any other, and where that is not known.
         queues: pure function: names of the queues that workloads can name, in any namespace; None where that
             is not known. Its facts have objects of all namespaces, and none that belong to a workload. By it
             the default queue in KaiwoConfig is checked.
@@ -156,6 +158,7 @@ class QueueSystem(Declaration):
     urgent: tuple[str, ...] = ()
     manages: Callable[[Resource, QueueFacts], bool] | None = None
     is_changing: Callable[[Object], bool] | None = None
+    fewest_pods: Callable[[Object], int | None] | None = None
     queues: Callable[[QueueFacts], frozenset[str] | None] | None = None
     usage: Callable[[UsageFacts], QueueUsage] | None = None
     usage_reads: tuple[Resource, ...] = ()

@@ -152,5 +152,6 @@ def _check_others(queue: QueueSystem, *facts: QueueFacts) -> None:
     for status in _ODD_STATUSES:
         check("waiting", (QuotaWait, type(None)), {"metadata": {"name": "odd"}, "status": status})
     check("is_changing", bool, {"metadata": {"name": "odd"}})
+    check("fewest_pods", (int, type(None)), {"metadata": {"name": "odd"}})
     check("writers", tuple, facts[0].settings)
     check("flavors", dict, ())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ from kaiwo.plugin.facts import Blocked
 from kaiwo.plugin.queues import QueueAssignment, QueueFacts
 from kaiwo.plugin.rendering import AllocationInput, Resolved
 from kaiwo.workload import missing_queue, plugin_calls
-from kaiwo.workload.gpus.allocation import missing_vendor
+from kaiwo.workload.gpus.allocation import DEFAULT, missing_vendor
 from kaiwo.workload.metadata import copied
 from kaiwo.workload.namespace_defaults import unusable
 from kaiwo.workload.plans.diff import ALLOCATION_FIELDS
@@ -17,12 +18,14 @@ from kaiwo.workload.storage.volumes import DATA, HF
 from kaiwo.workload.template_priorities import missing_class
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterable
 
     from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Resource
     from kaiwo.plugin.facts import Allocation
     from kaiwo.workload.model import Facts, PlanContext, Registry
+
+_NO_WORD = re.compile(r"[^a-z0-9]+")
 
 
 def queue_facts(registry: Registry, facts: Facts) -> QueueFacts:
@@ -55,14 +58,24 @@ def split(case: PlanContext, *, check_capacity: bool) -> Allocation | Blocked:
         ),
     )
     if isinstance(answer, Blocked) and answer.reason == "VendorNotLoaded":
-        return _with_installed_plugin(answer, case.workload.spec.vendor, case.registry)
+        vendor = case.workload.spec.vendor
+        key = case.facts.config.default_gpu_resource_key
+        # A key is of a domain, and names a vendor or its product: amd.com/gpu, habana.ai/gaudi.
+        names = _NO_WORD.split(key.lower()) if vendor == DEFAULT else [vendor]
+        return _with_installed_plugin(answer, names, case.registry)
     return answer
 
 
-def _with_installed_plugin(blocked: Blocked, vendor: str, registry: Registry) -> Blocked:
-    """The same with the plugin that is called after the vendor, where it is installed."""
-    plugin = f"gpu_{vendor.strip().lower()}"
-    absent = registry.absent.get(plugin)
+def _with_installed_plugin(blocked: Blocked, names: Iterable[str], registry: Registry) -> Blocked:
+    """The same with the plugin that is called after the vendor, where it is installed.
+
+    Args:
+        blocked: why GPUs cannot be split.
+        names: what the vendor may be called, the likeliest first.
+        registry: loaded declarations, and which plugins are not loaded.
+    """
+    plugins = (f"gpu_{_NO_WORD.sub('_', name.lower())}" for name in names)
+    absent = next((registry.absent[plugin] for plugin in plugins if plugin in registry.absent), None)
     return replace(blocked, message=f"{blocked.message}; {absent.advice()}") if absent else blocked
 
 
@@ -131,7 +144,7 @@ def renew(case: PlanContext, before: Resolved, changed: Collection[str]) -> Reso
     if asked or any(name.split(".", 1)[0] in blocks for name in changed):
         kept = "" if "gpuVendor" in changed else before.allocation.vendor
         if blocked := missing_vendor(kept, case.registry.vendors):
-            return _with_installed_plugin(blocked, kept, case.registry)
+            return _with_installed_plugin(blocked, [kept], case.registry)
         allocation = split(case, check_capacity=False)
         if isinstance(allocation, Blocked):
             return allocation

@@ -152,6 +152,7 @@ class Facts:
         served: whether the cluster serves a kind.
         unreadable: the kinds that the operator may not list, each with the API server's words; nothing is
             known of their objects.
+        failing: the kinds whose list fails, each with why; likewise.
         live: the object under the child's name, ours or not; None when there is none.
         made: uids of those live objects that Kaiwo made: its field manager wrote the record on them.
         pods: live pods of the workload's child.
@@ -179,6 +180,7 @@ class Facts:
     storage_classes: Mapping[str, StorageClass] | None = None
     served: Callable[[Resource], bool] = _all_served
     unreadable: Mapping[Resource, str] = field(default_factory=dict)
+    failing: Mapping[Resource, str] = field(default_factory=dict)
     live: Object | None = None
     made: frozenset[str] = frozenset()
     pods: tuple[Object, ...] = ()

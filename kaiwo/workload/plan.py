@@ -18,7 +18,7 @@ from kaiwo.workload.metadata import conflict, is_ours
 from kaiwo.workload.model import Plan, PlanContext
 from kaiwo.workload.monitoring.report import with_utilization
 from kaiwo.workload.plans import adopted
-from kaiwo.workload.plans.blocked import keep_status, plan_blocked, plan_without_rights
+from kaiwo.workload.plans.blocked import keep_status, plan_blocked, plan_without_kinds
 from kaiwo.workload.plans.create import plan_create
 from kaiwo.workload.plans.live import plan_live
 from kaiwo.workload.plans.replacement import plan_scaled_to_zero
@@ -46,7 +46,8 @@ def plan(workload: Workload, registry: Registry, facts: Facts, choice: BackendCh
         return Plan()
     if workload.status.terminal:
         return with_status(workload, Plan(), facts.now)
-    stopped = plan_without_rights(workload, registry, facts, choice.backend) if facts.unreadable else None
+    unlisted = bool(facts.unreadable or facts.failing)
+    stopped = plan_without_kinds(workload, registry, facts, choice.backend) if unlisted else None
     decided = stopped or _decide(workload, registry, facts, choice)
     if facts.monitoring is not None or workload.status.utilization:
         decided = with_utilization(workload, decided, facts)

@@ -197,6 +197,7 @@ VALID: dict[str, dict[str, Any]] = {
         plugins={"kueue": {"labelNamespaces": False}, "unknown_plugin": {"any": [1]}},
     ),
     "threshold as whole number": config(resourceMonitoring={"lowUtilizationThreshold": 0}),
+    "largest threshold": config(resourceMonitoring={"lowUtilizationThreshold": 100}),
 }
 
 INVALID: dict[str, dict[str, Any]] = {
@@ -277,6 +278,7 @@ INVALID: dict[str, dict[str, Any]] = {
     "default queue name that is no label value": config(defaultClusterQueueName="q" * 64),
     "profile": config(resourceMonitoring={"profile": "cpu"}),
     "negative threshold": config(resourceMonitoring={"lowUtilizationThreshold": -0.1}),
+    "threshold above 100": config(resourceMonitoring={"lowUtilizationThreshold": 100.5}),
     "truth as threshold": config(resourceMonitoring={"lowUtilizationThreshold": True}),
     "days before termination": config(resourceMonitoring={"terminateUnderutilizedAfter": "1d"}),
     "head memory": config(ray={"headPodMemory": "much"}),

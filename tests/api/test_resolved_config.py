@@ -107,6 +107,10 @@ def test_equal_configurations_are_equal() -> None:
             r"terminateUnderutilizedAfter: .* longer than a duration can be",
         ),
         ({"resourceMonitoring": {"lowUtilizationThreshold": -1}}, "-1 is less than 0"),
+        (
+            {"resourceMonitoring": {"lowUtilizationThreshold": 150}},
+            r"lowUtilizationThreshold: 150 is greater than 100 \(the largest value is 100\)",
+        ),
         ({"resourceMonitoring": {"lowUtilizationThreshold": True}}, "got the boolean true"),
         ({"resourceMonitoring": {"profile": "cpu"}}, "expected 'gpu'"),
         ({"nodes": {"defaultGpuResourceKey": "a b"}}, r"not a name like gpu or example\.com/gpu"),

@@ -144,6 +144,13 @@ GROUPS = {
 SMALL = queue("small", {GPU: "8"})
 
 
+def parallel(pods: int, least: str = "", **spec: Any) -> Object:
+    """A job of several equal pods with four GPUs each, which may start with fewer where `least` is given."""
+    annotations = {"kueue.x-k8s.io/job-min-parallelism": least} if least else {}
+    body = {"parallelism": pods, "template": {"spec": {"containers": [{"name": "a"}]}}, **spec}
+    return job(gpus=4, job={"metadata": {"annotations": annotations}, "spec": body}, image="i")
+
+
 @pytest.mark.parametrize(
     ("workload", "queues", "said"),
     [
@@ -187,6 +194,21 @@ SMALL = queue("small", {GPU: "8"})
         pytest.param(
             job(rayJob=GROUPS), [queue("small", {GPU: "8"}, {GPU: "4"})],
             "requests 16 amd.com/gpu, and the queue can have at most 12", id="groups",
+        ),
+        pytest.param(parallel(2), [SMALL], "", id="parallel-pods-fit"),
+        pytest.param(
+            parallel(4), [SMALL], "requests 16 amd.com/gpu, and the queue can have at most 8",
+            id="parallel-pods-start-together",
+        ),
+        pytest.param(
+            parallel(4), [queue("small", {GPU: "8"}, {GPU: "8"})],
+            "requests 16 amd.com/gpu, and the queue can have at most 8", id="parallel-pods-take-one-flavor",
+        ),
+        pytest.param(parallel(4, completions=2), [SMALL], "", id="no-more-pods-than-completions"),
+        pytest.param(parallel(4, least="2"), [SMALL], "", id="starts-with-fewer"),
+        pytest.param(
+            parallel(4, least="3"), [SMALL], "requests 12 amd.com/gpu, and the queue can have at most 8",
+            id="starts-with-too-few-less",
         ),
         pytest.param(
             job(resources={"requests": {"memory": "2Ti"}}), [queue("small", {"memory": "1Ti"})],

@@ -14,7 +14,9 @@ from kaiwo_gpu_preemption.kinds import GPU_WORKLOAD, STATEFUL_SET
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from pathlib import Path
 
+    from kaiwo.testing.fault_proxy import FaultProxy
     from kaiwo.testing.operator import OperatorProcess
 
     Start = Callable[..., Awaitable[OperatorProcess]]
@@ -139,3 +141,22 @@ async def test_any_root_owner_is_tracked_and_only_what_may_be_ended_ends(operato
     assert "gpu-preemption.policy is 'always', expected OnPressure, Always or Report" in invalid["message"]
     assert wrong["spec"]["preemptionPolicy"] == "OnPressure"
     assert await world.exists(JOB, "typo")
+
+
+async def test_an_owner_that_cannot_be_read_harms_no_other_workload(
+    operator: Start, world: Any, proxy: FaultProxy, tmp_path: Path
+) -> None:
+    """Idle GPUs of others are taken back; its own pods are left alone until it can be read again."""
+    world.use = {"broken": 0.0, "idle": 0.0}
+    broken, idle = await world.job("broken", 2, policy="Always"), await world.job("idle", 2, policy="Always")
+    proxy.answer(500, times=None, method="GET", path="/jobs/broken$")
+    kubeconfig = proxy.write_kubeconfig(tmp_path / "kubeconfig")
+    process = await operator(kubeconfig=kubeconfig, env=world.environment, leader_election=True)
+
+    await world.record(idle, "Job", "Preempted")
+
+    assert await world.exists(JOB, "broken")
+    assert process.log.count(f"Job/broken in namespace {world.namespace} cannot be read") == 1
+    proxy.clear()
+    await world.record(broken, "Job", "Preempted")
+    assert not await world.exists(JOB, "broken")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,8 +12,10 @@ from kaiwo.testing.operator import until
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from pathlib import Path
 
     from kaiwo.engine.resource import Object
+    from kaiwo.testing.fault_proxy import FaultProxy
     from kaiwo.testing.operator import OperatorProcess
 
     Start = Callable[..., Awaitable[OperatorProcess]]
@@ -56,3 +59,28 @@ async def test_ray_that_is_not_installed_is_named_and_needs_no_restart(
         assert "Traceback" not in process.log
     finally:
         await lab.client.delete(CUSTOM_RESOURCE_DEFINITION, None, "rayjobs.ray.io")
+
+
+async def test_a_kind_whose_list_fails_from_the_start_stops_its_backend_and_no_other(
+    operator: Start, lab: Any, proxy: FaultProxy, tmp_path: Path
+) -> None:
+    """As where a conversion webhook does not answer: named in status, /readyz and log; it heals by itself."""
+    proxy.answer(500, times=None, method="GET", path="/rayjobs$")
+    process = await operator(
+        kubeconfig=proxy.write_kubeconfig(tmp_path / "kubeconfig"),
+        plugins="batch_job,ray_job,ray_service,gpu_amd,gpu_nvidia",
+        ready=False,
+    )
+    await lab.submit("plain")
+    await lab.submit("ray", ray=True, entrypoint="python main.py")
+    await lab.reaches("plain", "COMPLETE")
+    status = await lab.reaches("ray", "ERROR", reason="BackendUnavailable")
+    assert "the API server cannot list rayjobs.ray.io: ServerUnavailable" in status["message"]
+    code, detail = await asyncio.to_thread(process.readyz)
+    assert code == 503
+    assert "ServerUnavailable: injected" in detail["checks"]["cache rayjobs.ray.io"]
+    assert "rayjobs.ray.io in namespace" in process.log
+    assert "Only what needs it waits; see the log of the API server" in process.log
+    proxy.clear()
+    await lab.says("ray", "does not serve it")
+    assert (await asyncio.to_thread(process.readyz_when_up))[0] == 200

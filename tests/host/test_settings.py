@@ -87,7 +87,10 @@ def test_webhooks_are_off_by_default_and_set_by_five_variables() -> None:
         ({"KAIWO_METRICS_ADDRESS": "127.0.0.1:70000"}, "is not ADDRESS:PORT"),
         ({"KAIWO_LEADER_ELECTION": "maybe"}, "KAIWO_LEADER_ELECTION: 'maybe' is not true or false"),
         ({"RESOURCE_MONITORING_POLLING_INTERVAL": "30"}, "write for example 30s"),
-        ({"RESOURCE_MONITORING_POLLING_INTERVAL": "0s"}, "must be longer than 0s"),
+        ({"RESOURCE_MONITORING_POLLING_INTERVAL": "0s"}, "must be at least 1s; write for example 30s"),
+        ({"RESOURCE_MONITORING_POLLING_INTERVAL": "1ms"}, "POLLING_INTERVAL: '1ms' must be at least 1s"),
+        ({"KAIWO_PLUGIN_TIME_LIMIT": "1us"}, "'1us' must be at least 0.01s and at most 60s"),
+        ({"KAIWO_PLUGIN_TIME_LIMIT": "1h"}, "'1h' must be at least 0.01s and at most 60s"),
         ({"RESOURCE_MONITORING_ENABLED": "true"}, "RESOURCE_MONITORING_METRICS_ENDPOINT is not set"),
         ({"RESOURCE_MONITORING_METRICS_ENDPOINT": "https://["}, "is not an http:// or https:// URL"),
         (

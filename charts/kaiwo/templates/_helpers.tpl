@@ -6,6 +6,12 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version | replace "+" "_" }}
 {{- end }}
 
+{{- /* Where the processes of the metrics endpoint listen: as given, else the port of its URL. */}}
+{{- define "kaiwo.metricsPort" -}}
+{{- $port := regexFind ":[0-9]+$" (urlParse .Values.monitoring.endpoint).host | trimPrefix ":" }}
+{{- .Values.monitoring.port | default $port | default 9090 }}
+{{- end }}
+
 {{- /* The scheduler's configuration file. It stands in a ConfigMap, and its digest at the pods. */}}
 {{- define "kaiwo.schedulerConfiguration" -}}
 apiVersion: kubescheduler.config.k8s.io/v1

@@ -246,10 +246,11 @@ class WorkloadReconciler:
             for kind, words in denied.get(place, {}).items()
             if kind in self._watched
         }
+        failing = {kind: why for kind, why in self._manager.failing.items() if kind in self._watched}
         async with self._manager.turns.turn(key.namespace):
             with self._planning(key):
                 workload = Workload.from_live(entry.readable(), entry.undecodable)
-                snapshot = self._reader.read(entry, workload, now, unreadable)
+                snapshot = self._reader.read(entry, workload, now, unreadable, failing)
         decided = await self._plan_and_write(key, snapshot, state)
         try:
             version = await self._executor.report(entry, decided, now)
@@ -264,7 +265,7 @@ class WorkloadReconciler:
         ended = status.get("status") in TERMINAL
         queue = self._registry.queue
         by_queue = queue is not None and status.get("reason") in queue.queue_reasons
-        waits = not ended and (bool(unreadable) or not snapshot.has_child or by_queue)
+        waits = not ended and (bool(unreadable or failing) or not snapshot.has_child or by_queue)
         begins = waits and not snapshot.has_child and key not in self._states.waiting
         if self._states.set_waiting(key, state, waits=waits, since=since) or (
             begins and self._is_behind(entry, state)

@@ -194,6 +194,7 @@ class SnapshotReader:
         workload: Workload,
         now: datetime,
         unreadable: Mapping[Resource, str] = MappingProxyType({}),
+        failing: Mapping[Resource, str] = MappingProxyType({}),
     ) -> Snapshot:
         """Select the backend of a workload and read what its plan may depend on.
 
@@ -202,6 +203,7 @@ class SnapshotReader:
             workload: the same, decoded.
             now: the time of this reconciliation, UTC.
             unreadable: the kinds that may not be listed, each with the API server's words.
+            failing: the kinds whose list fails, each with why.
         """
         settings = self._settings_of()
         queue = self._registry.queue
@@ -246,6 +248,7 @@ class SnapshotReader:
             storage_classes=self._cluster.storage_classes,
             served=self._served,
             unreadable=unreadable,
+            failing=failing,
             live=child.full() if child is not None else None,
             made=made,
             pods=live_pods,

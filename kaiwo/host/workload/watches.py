@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kaiwo.api.crds import KAIWO_CONFIG, WORKLOADS
+from kaiwo.api.kaiwoconfig import GROUP as CONFIG_GROUP
 from kaiwo.api.status_words import TERMINAL
-from kaiwo.api.workload import API_VERSION
+from kaiwo.api.workload import API_VERSION, GROUP
 from kaiwo.engine.cached_object import Projection
 from kaiwo.engine.controller import Watch
 from kaiwo.engine.resource import (
@@ -71,6 +72,12 @@ _OWNER_PROJECTION = Projection(keep=(("metadata",),))
 
 _MADE = Projection(owned_fields=(RECORD,))
 """What must be kept of an object to tell whether Kaiwo made it."""
+
+
+_KUBERNETES = ".k8s.io"
+"""How API groups of Kubernetes end; those of its subprojects end with ``.x-k8s.io``."""
+
+_OWN = (GROUP, CONFIG_GROUP)
 
 
 def workload_watches(
@@ -173,11 +180,21 @@ def workload_watches(
         watches += _queue_watches(
             registry.queue, kind, states, children=children, cache=cache, namespaces=namespaces
         )
-    # A kind that may not be listed stops the workloads that need it, and their status says so.
+    # A kind that cannot be listed stops the workloads that need it, and their status says so.
     return [
-        replace(watch, required=watch.resource == own, keys=_unless_ended(watch, own, states))
+        replace(
+            watch,
+            required=watch.resource == own,
+            optional=is_of_another_controller(watch.resource),
+            keys=_unless_ended(watch, own, states),
+        )
         for watch in watches
     ]
+
+
+def is_of_another_controller(kind: Resource) -> bool:
+    """Whether a kind is neither Kubernetes' own nor Kaiwo's: what converts its objects may fail."""
+    return "." in kind.group and not kind.group.endswith(_KUBERNETES) and kind.group not in _OWN
 
 
 def _unless_ended(

@@ -51,6 +51,10 @@ BACKOFF_LIMIT = 3
 SCHEDULING_SECONDS = 24 * 3600
 """Seconds for which a download Job may wait before it runs: for a node, its volumes, its image, a Secret."""
 
+_LONGEST_DEADLINE = 100 * 365 * 24 * 3600
+"""Seconds of a Job at most. Kubernetes counts them in nanoseconds of 64 bits, which is 292 years; with more
+the Job fails at once."""
+
 LIMIT_SETTINGS: Mapping[str, str] = {
     "max-bytes": "storage.downloadLimits.maxSize",
     "max-files": "storage.downloadLimits.maxFiles",
@@ -222,7 +226,8 @@ def _job(inp: _Input) -> Rendered:
 
 def _deadline(config: ResolvedConfig) -> int:
     """Seconds of the whole Job. The program ends by itself before: this one holds where it hangs."""
-    return SCHEDULING_SECONDS + (BACKOFF_LIMIT + 1) * int(config.download_timeout.total_seconds())
+    tries = (BACKOFF_LIMIT + 1) * int(config.download_timeout.total_seconds())
+    return min(SCHEDULING_SECONDS + tries, _LONGEST_DEADLINE)
 
 
 def _pod_metadata(workload: Workload, origins: Origins) -> Object:

@@ -62,7 +62,8 @@ def find_vendor(name: str, vendors: Iterable[GpuVendor], default_key: str) -> tu
         return Blocked(
             "VendorNotLoaded",
             f"spec.gpuVendor: no loaded GPU vendor plugin serves resource key {default_key!r} of vendor "
-            f"'default' (KaiwoConfig nodes.defaultGpuResourceKey); loaded: {names}",
+            f"'default' (KaiwoConfig nodes.defaultGpuResourceKey); loaded: {names}; set "
+            "another key, or install or select the plugin that serves it",
         )
     for vendor in loaded:
         if vendor.name.lower() == wanted and vendor.resource_keys:

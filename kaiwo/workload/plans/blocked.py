@@ -14,7 +14,10 @@ from kaiwo.workload.status import recorded_conditions
 from kaiwo.workload.storage import volumes
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from kaiwo.api.workload import Workload
+    from kaiwo.engine.resource import Resource
     from kaiwo.plugin.backends import Backend
     from kaiwo.workload.model import ApiRejection, ChildRecord, Facts, Registry
 
@@ -100,14 +103,14 @@ def blocked_by_api(rejection: ApiRejection) -> Blocked:
     return Blocked(rejection.reason or "Rejected", what, condition=about)
 
 
-def plan_without_rights(
+def plan_without_kinds(
     workload: Workload, registry: Registry, facts: Facts, backend: Backend | None
 ) -> Plan | None:
-    """The plan of a workload that needs a kind which the operator may not list; None where it needs none.
+    """The plan of a workload that needs a kind which the operator cannot list; None where it needs none.
 
     A child may run that cannot be seen, so nothing is created and a known state is kept.
     """
-    blocked = _missing_right(workload, registry, facts, backend) if backend is not None else None
+    blocked = _missing_kind(workload, registry, facts, backend) if backend is not None else None
     if blocked is None or backend is None:
         return None
     if facts.live is not None or workload.status.child_uid:
@@ -115,7 +118,7 @@ def plan_without_rights(
     return plan_blocked(workload, blocked, backend=backend.name)
 
 
-def _missing_right(workload: Workload, registry: Registry, facts: Facts, backend: Backend) -> Blocked | None:
+def _missing_kind(workload: Workload, registry: Registry, facts: Facts, backend: Backend) -> Blocked | None:
     """Which kinds cannot be listed; those that only other workloads need do not matter."""
     downloads = requested.wants(workload)
     own = {backend.child, *backend.secondary, *((JOB,) if downloads else ())}
@@ -127,10 +130,19 @@ def _missing_right(workload: Workload, registry: Registry, facts: Facts, backend
     others |= set() if volumes.enabled(workload) else {PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS}
     others |= set() if workload.spec.priority_class else {PRIORITY_CLASS}
     needed = {kind: words for kind, words in facts.unreadable.items() if kind not in others}
+    if needed:
+        why = f"the operator may not list {_listed(needed)}. Grant its role the right (kaiwo manifests rbac)"
+        if own.intersection(needed):
+            return Blocked("BackendUnavailable", f"backend {backend.name} cannot run: {why}")
+        return Blocked("Forbidden", why)
+    needed = {kind: words for kind, words in facts.failing.items() if kind not in others}
     if not needed:
         return None
-    text = "; ".join(f"{kind}: {words}" for kind, words in sorted(needed.items(), key=str))
-    why = f"the operator may not list {text}. Grant its role the right (kaiwo manifests rbac)"
-    if own.intersection(needed):
+    why = f"the API server cannot list {_listed(needed)}. It goes on when that works; see what serves them"
+    if {*own, *backend.pod_owners}.intersection(needed):
         return Blocked("BackendUnavailable", f"backend {backend.name} cannot run: {why}")
-    return Blocked("Forbidden", why)
+    return Blocked("QueueUnavailable", why, status="PENDING")
+
+
+def _listed(kinds: Mapping[Resource, str]) -> str:
+    return "; ".join(f"{kind}: {words}" for kind, words in sorted(kinds.items(), key=str))

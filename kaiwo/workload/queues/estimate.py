@@ -181,6 +181,9 @@ def _certain(queue: QueueState, item: QueuedWorkload) -> StartEstimate | None:
     for shortage in item.shortages:
         if shortage.never:
             return StartEstimate(None, _too_much(shortage.requested, shortage.resource, shortage.most))
+    if any(each.most is None and item.requests.get(each.resource) for each in queue.capacities):
+        whose = f"cohort {queue.cohort}" if queue.cohort else f"queue {queue.name}"
+        return StartEstimate(None, f"the quota of {whose} is not readable")
     return None
 
 

@@ -37,6 +37,7 @@ _WORDS: Final = {
     "MetricsInvalid": "the metrics have values of its GPUs that are no percentages",
     "PodsNew": "its pods have just started",
     "NotObserved": "nobody read the metrics for a while; the time begins again",
+    "OwnerUnreadable": "an owner of pods that may be its own cannot be read; the operator's log names it",
 }
 
 

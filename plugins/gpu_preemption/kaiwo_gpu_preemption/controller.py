@@ -13,9 +13,9 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from kaiwo.plugin.kit.api_errors import EngineError
 from kaiwo.plugin.kit.cache import Cache, Projection
 from kaiwo.plugin.kit.controllers import Controller, Key, Watch
+from kaiwo.plugin.kit.json_access import lenient_text
 from kaiwo.plugin.kit.kinds import NAMESPACE, NODE, POD
 from kaiwo.plugin.kit.values import parse_time
 from kaiwo_gpu_preemption.assessment import assess, timing
@@ -23,7 +23,7 @@ from kaiwo_gpu_preemption.decisions import Decisions
 from kaiwo_gpu_preemption.dependencies import Dependencies
 from kaiwo_gpu_preemption.environment import ProcessSettings
 from kaiwo_gpu_preemption.kinds import GPU_WORKLOAD, KAIWO_ROOTS
-from kaiwo_gpu_preemption.owners import NoRoot, OwnerMetadata, OwnerReader, Root
+from kaiwo_gpu_preemption.owners import NoRoot, OwnerMetadata, OwnerReader, OwnerUnreadable, Root
 from kaiwo_gpu_preemption.pods import POD_PROJECTION, read_pod, requested_gpus
 from kaiwo_gpu_preemption.policy import Defaults, own_annotations, tracking_policy
 from kaiwo_gpu_preemption.queued import QueuedWorkloads
@@ -32,9 +32,10 @@ from kaiwo_gpu_preemption.readings import UseReadings
 from kaiwo_gpu_preemption.records import Records
 from kaiwo_gpu_preemption.taking import Taking
 from kaiwo_gpu_preemption.tracked import NOTICE, Tracked, by_workload
+from kaiwo_gpu_preemption.unreadable import UnreadableOwners
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection
 
     from kaiwo.plugin.controllers import ControllerHost
     from kaiwo.plugin.kit.cache import CachedObject
@@ -108,7 +109,7 @@ class GpuWorkloadController:
         )  # fmt: skip
         self._records = Records(dependencies, taking)
         self._steps = 0
-        self._complete = True
+        self._unreadable = UnreadableOwners()
         self._policies: dict[tuple[object, ...], TrackingPolicy | None] = {}  # of this pass
         watches = [
             Watch(GPU_WORKLOAD, namespaces=host.namespaces),
@@ -175,23 +176,23 @@ class GpuWorkloadController:
             return 1.0
         known = by_workload(list(self._host.manager.cache.list(GPU_WORKLOAD)))
         found = await self._tracked()
-        complete = self._complete
         scrape, self._scrape = self._scrape, None
         for uid, one in found.items():
             one.entry = known.get(uid)
             self._assess(one, scrape)
             await self._breathe()
+        missed = {uid for uid, entry in known.items() if uid not in found and self._may_have_pods(uid, entry)}
+        self._readings.missed(missed, self._clock())
         ongoing = await self._records.carry_on(known, found)
         going = [one for uid, one in found.items() if uid not in ongoing]
-        if complete:
-            await self._decisions.decide(going)
+        await self._decisions.decide(going)
         for one in going:
             await self._records.write(one, self._interval)
             await self._breathe()
-        for uid, entry in known.items() if complete else ():
-            if uid not in found and uid not in ongoing:
+        for uid, entry in known.items():
+            if uid not in found and uid not in ongoing and uid not in missed:
                 await self._records.finish(uid, entry)
-        self._forget(found)
+        self._forget({*found, *missed})
         return min(_RETRY, self._interval) if ongoing else self._interval
 
     async def _breathe(self) -> None:
@@ -204,7 +205,8 @@ class GpuWorkloadController:
         """The workloads that are tracked by uid of the root owner."""
         found: dict[str, Tracked] = {}
         self._policies.clear()
-        self._complete = True
+        self._owners.begin_pass()
+        self._unreadable.begin_pass()
         for entry in self._pods.list(POD):
             await self._breathe()
             facts = self._read(entry)
@@ -231,10 +233,14 @@ class GpuWorkloadController:
             return await self._owners.root(entry)
         except NoRoot as error:
             self._records.log_once(str(error))
-        except EngineError as error:
-            _log.warning("the owner of %r cannot be read: %s", entry, error)
-            self._complete = False
+        except OwnerUnreadable as error:
+            self._unreadable.add(error)
         return None
+
+    def _may_have_pods(self, uid: str, entry: CachedObject) -> bool:
+        """Whether a workload may have pods whose owner cannot be read, by what its GpuWorkload says."""
+        chain = lenient_text(entry.readable_part("status", "ownerChain"))
+        return self._unreadable.concern(entry.namespace, chain, uid)
 
     def _own_pods(self) -> list[GpuPodFacts]:
         return [pod for entry in self._pods.list(POD) if (pod := self._read(entry)) is not None]
@@ -260,7 +266,9 @@ class GpuWorkloadController:
         return tracked
 
     def _assess(self, one: Tracked, scrape: Scrape | None) -> None:
-        now, reading = self._now(), self._readings.read(one, scrape, self._clock())
+        unknown = self._unreadable.concern(one.owner.namespace, one.root.chain, one.owner.uid)
+        problem = "OwnerUnreadable" if unknown else ""
+        now, reading = self._now(), self._readings.read(one, scrape, self._clock(), problem)
         one.assessment = assess(
             one.recorded("phase", "idleSince", "conditions"), one.pods, reading, one.policy, now,
             held=bool(one.queued), unreadable_owner=one.root.unreadable,
@@ -268,9 +276,9 @@ class GpuWorkloadController:
         notice = one.entry.annotations.get(NOTICE) if one.entry is not None else None
         one.timing = timing(one.assessment, one.policy, parse_time(notice), now, self._monotonic())
 
-    def _forget(self, found: Mapping[str, Tracked]) -> None:
-        self._readings.forget_all_but(found.keys())
-        self._records.forget_all_but(found.keys())
+    def _forget(self, uids: Collection[str]) -> None:
+        self._readings.forget_all_but(uids)
+        self._records.forget_all_but(uids)
         pods = {entry.uid for entry in self._pods.list(POD)}
         self._facts = {uid: facts for uid, facts in self._facts.items() if uid in pods}
         self._owners.forget_unused(_UNUSED)

@@ -28,7 +28,12 @@ SHORTEST_REFRESH: Final = 30.0
 """Seconds for which the metadata of an owner are kept at least."""
 
 _LONGEST_TEXT: Final = 4096
+ARROW: Final = " -> "
+"""Between two objects of a chain, as `Root.chain` shows it."""
+
 _PER_SECOND: Final = 20.0  # reads of metadata per second at most, for owners that are known already
+_LONGEST_WAIT: Final = 20.0
+"""Seconds of one pass that reads which fail may take; then their kinds are not read again in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +100,37 @@ class NoRoot(Exception):
     """A chain of owners has no root: it is too long, leads back to itself, or an owner of it is gone."""
 
 
+class OwnerUnreadable(EngineError):
+    """An owner cannot be read now, and nothing is known of it.
+
+    Attributes:
+        namespace: its namespace.
+        owner: the owner.
+    """
+
+    def __init__(self, namespace: str, owner: OwnerRef, error: EngineError) -> None:
+        super().__init__(f"{owner} in namespace {namespace} cannot be read: {error.stable_message}")
+        self.namespace = namespace
+        self.owner = owner
+
+
+class KindNotServed(EngineError):
+    """The API server does not serve the version of a kind by which the plugin reads it."""
+
+
 @dataclass(slots=True)
 class _Kept:
     metadata: OwnerMetadata | None
     at: float
     used: float
     problem: str = ""
+    served: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    error: EngineError
+    until: float  # when it is read again
 
 
 def owner_metadata(resource: Resource, obj: Object) -> OwnerMetadata:
@@ -142,13 +172,21 @@ class OwnerReader:
     cached: Callable[[Resource, str, str], CachedObject | None]
     clock: Callable[[], float]
     _kept: dict[tuple[str, str, str, str], _Kept] = field(default_factory=dict)
+    _failed: dict[tuple[str, str, str, str], _Failure] = field(default_factory=dict)
+    _failing: dict[Resource, EngineError] = field(default_factory=dict)  # of this pass, by kind
+    _waited: float = 0.0  # seconds of this pass that reads took which failed
+
+    def begin_pass(self) -> None:
+        """Begin to read the owners of all pods once more."""
+        self._failing.clear()
+        self._waited = 0.0
 
     async def root(self, start: CachedObject) -> Root:
         """The root owner of a pod, or of another object with owners.
 
         Raises:
             NoRoot: there is none.
-            EngineError: an owner cannot be read now.
+            OwnerUnreadable: an owner cannot be read now.
         """
         current = _cached_metadata(start)
         chain, seen = [str(current)], {current.uid}
@@ -167,7 +205,7 @@ class OwnerReader:
             seen.add(reference.uid)
             current = known.metadata
             chain.append(str(current))
-        return Root(current, " -> ".join(chain)[:_LONGEST_TEXT], unreadable, frozenset(seen))
+        return Root(current, ARROW.join(chain)[:_LONGEST_TEXT], unreadable, frozenset(seen))
 
     async def _owner(self, namespace: str, reference: OwnerRef) -> _Kept:
         resource = kind_of_owner(reference.api_version, reference.kind)
@@ -179,12 +217,16 @@ class OwnerReader:
         """The metadata of an owner as they are now; None where it is gone or another one.
 
         Raises:
+            KindNotServed: its kind is not served.
             EngineError: it cannot be read.
         """
         key = (str(resource), namespace, name, uid)
         try:
             found = owner_metadata(resource, await self.client.get_metadata(resource, namespace, name))
-        except NotFound:
+        except NotFound as error:
+            if not error.details.get("name"):
+                text = f"the API server does not serve {resource} ({resource.api_version})"
+                raise KindNotServed(text) from error
             self._kept.pop(key, None)
             return None
         now = self.clock()
@@ -198,17 +240,19 @@ class OwnerReader:
         """Forget what nobody asked for."""
         oldest = self.clock() - seconds
         self._kept = {key: kept for key, kept in self._kept.items() if kept.used >= oldest}
+        self._failed = {key: failure for key, failure in self._failed.items() if failure.until >= oldest}
 
     async def known(self, resource: Resource, namespace: str, name: str, uid: str) -> OwnerMetadata | None:
         """The metadata of an owner, perhaps as they were a while ago; None where it is gone.
 
         Raises:
+            KindNotServed: its kind is not served.
             EngineError: it cannot be read.
         """
         kind = resource.api_version, resource.kind
         found = await self._read(resource, namespace, OwnerRef(*kind, name, uid))
         if found.problem:
-            raise EngineError(found.problem)
+            raise EngineError(found.problem) if found.served else KindNotServed(found.problem)
         return found.metadata
 
     async def _read(self, resource: Resource, namespace: str, reference: OwnerRef) -> _Kept:
@@ -222,20 +266,45 @@ class OwnerReader:
         if known is not None and now - known.at < longest:
             known.used = now
             return known
+        if error := self._not_again(key, resource):
+            return self._without_answer(known, namespace, reference, error)
         try:
             found = await self.fresh(resource, namespace, reference.name, reference.uid)
         except Forbidden:
             text = f"its owner {reference} cannot be read: the operator has no right to get {resource}"
             kept = self._kept[key] = _Kept(None, now, now, text)
             return kept
-        except EngineError:
-            if known is None:
-                raise
-            return known
+        except EngineError as error:
+            if isinstance(error, KindNotServed) and (known is None or known.metadata is None):
+                text = f"its owner {reference} cannot be read: {error}"
+                kept = self._kept[key] = _Kept(None, now, now, text, served=False)
+                return kept
+            after = self.clock()
+            self._waited += after - now
+            self._failing[resource] = error
+            self._failed[key] = _Failure(error, after + longest)
+            return self._without_answer(known, namespace, reference, error)
+        self._failed.pop(key, None)
         if found is None:
             kept = self._kept[key] = _Kept(None, now, now)
             return kept
         return self._kept[key]
+
+    def _not_again(self, key: tuple[str, str, str, str], resource: Resource) -> EngineError | None:
+        """Why an owner is not read now: that failed a moment ago, or takes too long for its kind."""
+        failure = self._failed.get(key)
+        if failure is not None and self.clock() < failure.until:
+            return failure.error
+        return self._failing.get(resource) if self._waited > _LONGEST_WAIT else None
+
+    def _without_answer(
+        self, known: _Kept | None, namespace: str, reference: OwnerRef, error: EngineError
+    ) -> _Kept:
+        """What was known of an owner that cannot be read now."""
+        if known is None:
+            raise OwnerUnreadable(namespace, reference, error)
+        known.used = self.clock()
+        return known
 
 
 def _named(start: CachedObject) -> str:

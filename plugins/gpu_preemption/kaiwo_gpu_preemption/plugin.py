@@ -21,6 +21,7 @@ _RULES = (
     PolicyRule(("apps",), ("deployments", "statefulsets"), ("get", "delete"), _WHY_DELETE, namespaced=True),
     PolicyRule(("batch",), ("jobs",), ("get", "delete"), _WHY_DELETE, namespaced=True),
     PolicyRule(("batch",), ("cronjobs",), ("get",), _WHY_OWNERS, namespaced=True),
+    PolicyRule(("jobset.x-k8s.io",), ("jobsets",), ("get",), _WHY_OWNERS, namespaced=True),
     PolicyRule(
         ("ray.io",), ("rayclusters", "rayjobs", "rayservices"), ("get", "delete"), _WHY_DELETE,
         namespaced=True,

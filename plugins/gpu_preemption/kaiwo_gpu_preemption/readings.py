@@ -9,7 +9,7 @@ from kaiwo_gpu_preemption.assessment import UseReading
 from kaiwo_gpu_preemption.utilization import read_utilization
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
     from kaiwo.plugin.kit.monitoring import Scrape
     from kaiwo_gpu_preemption.tracked import Tracked
@@ -33,19 +33,20 @@ class UseReadings:
         self._usable: dict[str, float] = {}  # when something was known last, by uid
         self._unobserved: dict[str, object] = {}  # idle times that do not count any more, by uid
 
-    def read(self, one: Tracked, scrape: Scrape | None, clock: float) -> UseReading:
+    def read(self, one: Tracked, scrape: Scrape | None, clock: float, problem: str = "") -> UseReading:
         """What is known of a workload now; its figures go into ``use``.
 
         Args:
             one: the workload.
             scrape: that is new in this pass, None without one.
             clock: monotonic seconds.
+            problem: why the scrape does not say enough of it, a reason; empty where it may.
         """
         uid = one.owner.uid
         usable = self._usable.setdefault(uid, clock)
         if scrape is not None:
             one.use = read_utilization(
-                one.pods, scrape.samples, threshold=one.policy.threshold,
+                one.pods, scrape.samples if not problem else None, threshold=one.policy.threshold,
                 aggregation=one.policy.aggregation, now=scrape.now, settled=settling_time(self._interval),
             )  # fmt: skip
         use = one.use
@@ -57,7 +58,7 @@ class UseReadings:
         return UseReading(
             use, current, missing and not current,
             interrupted=self._is_unobserved(one, interrupted=interrupted),
-            problem="" if self._scraped else "NoEndpoint",
+            problem=problem or ("" if self._scraped else "NoEndpoint"),
         )  # fmt: skip
 
     def _is_unobserved(self, one: Tracked, *, interrupted: bool) -> bool:
@@ -66,6 +67,16 @@ class UseReadings:
         if interrupted and recorded is not None:
             self._unobserved[uid] = recorded
         return interrupted or (recorded is not None and self._unobserved.get(uid) == recorded)
+
+    def missed(self, uids: Iterable[str], clock: float) -> None:
+        """Take note of workloads of whose pods nothing is known in this pass.
+
+        Args:
+            uids: of their root owners.
+            clock: monotonic seconds.
+        """
+        for uid in uids:
+            self._usable.setdefault(uid, clock)
 
     def forget_all_but(self, uids: Collection[str]) -> None:
         """Forget what is known of other workloads."""

@@ -13,7 +13,7 @@ from kaiwo.plugin.kit.values import format_time
 from kaiwo.plugin.kit.workload import Condition, merge_conditions
 from kaiwo_gpu_preemption.assessment import OWN_CONDITIONS, PERMITTED, expired, status_change
 from kaiwo_gpu_preemption.kinds import GPU_WORKLOAD, KAIWO_ROOTS, kind_of_owner
-from kaiwo_gpu_preemption.owners import OwnerMetadata
+from kaiwo_gpu_preemption.owners import KindNotServed, OwnerMetadata
 from kaiwo_gpu_preemption.policy import Defaults, tracking_policy
 from kaiwo_gpu_preemption.taking import REFUSED, preempting_status
 from kaiwo_gpu_preemption.tracked import new_gpu_workload, refreshed, spec_patch, wanted_spec
@@ -168,12 +168,16 @@ class Records:
         status = lenient_map(entry.readable_part("status"))
         try:
             if owner is not None and status.get("phase") not in ("Preempted", "Deleted"):
-                live = await self._with.owners.known(owner.resource, owner.namespace, owner.name, uid)
+                try:
+                    live = await self._with.owners.known(owner.resource, owner.namespace, owner.name, uid)
+                    is_gone = live is None
+                except KindNotServed:
+                    live, is_gone = None, False  # it may be served again
                 if live is not None and self._with.policy_of(live) is None:
                     await self._delete(entry)
                     return
                 change: Object = {
-                    "phase": "Deleted" if live is None else "PendingOther",
+                    "phase": "Deleted" if is_gone else "PendingOther",
                     "finishedAt": status.get("finishedAt") or format_time(self._with.now()),
                     "idleSince": None,
                 }

@@ -17,7 +17,9 @@ from kaiwo.plugin.kit.endings import Beneficiary, EndingDecision, EndingRecord, 
 from kaiwo.plugin.kit.values import format_time
 from kaiwo.plugin.kit.workload import Condition
 from kaiwo_gpu_preemption.assessment import PERMITTED
-from kaiwo_gpu_preemption.kinds import GPU_WORKLOAD
+from kaiwo_gpu_preemption.kinds import CRON_JOB, GPU_WORKLOAD
+from kaiwo_gpu_preemption.owners import KindNotServed
+from kaiwo_gpu_preemption.policy import PREFIX
 from kaiwo_gpu_preemption.tracked import NOTICE
 
 if TYPE_CHECKING:
@@ -97,11 +99,7 @@ class Taking:
         resource = tracked.owner.resource
         if await self._rights.may_delete(resource, tracked.owner.namespace):
             return None
-        text = (
-            f"the operator has no right to delete {resource}, so the workload is not ended; add it to the "
-            "operator's role"
-        )
-        return Condition(PERMITTED, "False", "Forbidden", text)
+        return Condition(PERMITTED, "False", "Forbidden", denied_text(tracked.owner))
 
     def give_notice(self, tracked: Tracked, ends: str) -> Object:
         """Tell the owner of a workload that its GPUs will be taken back; the annotation that records it."""
@@ -222,7 +220,7 @@ class Taking:
                 owner.resource, owner.namespace, owner.name,
                 uid=found.uid, resource_version=found.resource_version, propagation="Foreground",
             )  # fmt: skip
-        except NotFound:
+        except (NotFound, KindNotServed):
             return _GONE
         except Conflict:
             return "it changes at the moment"
@@ -230,6 +228,18 @@ class Taking:
             return f"{REFUSED}: {error.stable_message}"
         _log.warning("%s %s/%s is deleted: %s", record.reason, owner.namespace, owner, record.summary)
         return "deleting"
+
+
+def denied_text(owner: OwnerMetadata) -> str:
+    """Why a workload is not ended that the operator may not delete, and what to do."""
+    resource = owner.resource
+    text = f"the operator has no right to delete {resource}, so {owner} is not ended"
+    if resource == CRON_JOB:
+        return (
+            f"{text}. Its schedule would end with it: delete the Job of a run by hand, or annotate the "
+            f"CronJob with {PREFIX}enabled=false"
+        )
+    return f"{text}; add the right to the operator's role"
 
 
 def preempting_status(record: EndingRecord) -> Object:

@@ -22,11 +22,13 @@ from kaiwo_gpu_amd.plugin import kaiwo_gpu_vendors
 from kaiwo_gpu_preemption.assessment import Assessment, Timing
 from kaiwo_gpu_preemption.decisions import MOST_ORDERS, MOST_WAITING, Decisions
 from kaiwo_gpu_preemption.dependencies import Dependencies
+from kaiwo_gpu_preemption.kinds import APP_WRAPPER, CRON_JOB, FOREIGN_ROOTS, JOB_SET, REPLICA_SET
 from kaiwo_gpu_preemption.owners import OwnerMetadata, Root
+from kaiwo_gpu_preemption.plugin import kaiwo_controllers
 from kaiwo_gpu_preemption.pods import GpuPodFacts, WaitingPods
 from kaiwo_gpu_preemption.policy import TrackingPolicy
 from kaiwo_gpu_preemption.quota_pressure import QuotaPressure
-from kaiwo_gpu_preemption.taking import Taking
+from kaiwo_gpu_preemption.taking import Taking, denied_text
 from kaiwo_gpu_preemption.tracked import Tracked
 
 if TYPE_CHECKING:
@@ -287,6 +289,45 @@ def test_nobody_ends_while_rights_or_free_gpus_cannot_be_read(unknown: str) -> N
     found = decide(Queue(("mine",)), room, idle(), recorded(queued("mine"), said), unknown=unknown)
     assert room.said == []
     assert found["mine"][1] == ("WouldNotHelp" if unknown == "pods" else "NoCandidates")
+
+
+@pytest.mark.parametrize(
+    ("kind", "advice"),
+    [
+        (
+            JOB_SET,
+            (
+                "the operator has no right to delete jobsets.jobset.x-k8s.io, so JobSet/train is not ended; "
+                "add the right to the operator's role"
+            ),
+        ),
+        (
+            CRON_JOB,
+            (
+                "the operator has no right to delete cronjobs.batch, so CronJob/train is not ended. Its "
+                "schedule would end with it: delete the Job of a run by hand, or annotate the CronJob with "
+                "kaiwo.silogen.ai/gpu-preemption.enabled=false"
+            ),
+        ),
+    ],
+)
+def test_who_may_not_be_deleted_is_named_with_what_to_do(kind: Any, advice: str) -> None:
+    """Nobody is told to let the operator delete a schedule for the sake of one run."""
+    assert denied_text(OwnerMetadata(kind, "team", "train", "uid", "1", {}, None)) == advice
+
+
+def test_every_owner_that_is_walked_through_may_be_read_in_the_rendered_roles() -> None:
+    """Whoever is above a pod with GPUs; of another kind the condition says that it is not known."""
+    (controller,) = kaiwo_controllers()
+    readable = {
+        (group, resource)
+        for rule in controller.rules
+        if "get" in rule.verbs
+        for group in rule.groups
+        for resource in rule.resources
+    }
+    walked = (*FOREIGN_ROOTS, REPLICA_SET, APP_WRAPPER, CRON_JOB, JOB_SET)
+    assert {(kind.group, kind.plural) for kind in walked} <= readable
 
 
 def test_a_pass_considers_those_that_have_waited_the_longest() -> None:

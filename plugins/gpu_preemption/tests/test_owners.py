@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kaiwo.plugin.kit.api_errors import ConnectionBroken, EngineError, Forbidden, NotFound
+from kaiwo.plugin.kit.api_errors import ApiError, ConnectionBroken, EngineError, Forbidden, NotFound
 from kaiwo.plugin.kit.cache import Cache
-from kaiwo.plugin.kit.kinds import POD
+from kaiwo.plugin.kit.kinds import JOB, POD
 from kaiwo_gpu_preemption.kinds import (
     APP_WRAPPER,
     FOREIGN_ROOTS,
@@ -23,7 +23,15 @@ from kaiwo_gpu_preemption.kinds import (
     REPLICA_SET,
     kind_of_owner,
 )
-from kaiwo_gpu_preemption.owners import LONGEST_CHAIN, SHORTEST_REFRESH, NoRoot, OwnerReader, Root
+from kaiwo_gpu_preemption.owners import (
+    LONGEST_CHAIN,
+    SHORTEST_REFRESH,
+    KindNotServed,
+    NoRoot,
+    OwnerReader,
+    OwnerUnreadable,
+    Root,
+)
 from kaiwo_gpu_preemption.policy import PREFIX
 
 if TYPE_CHECKING:
@@ -39,6 +47,9 @@ class Cluster:
         objects: metadata by kind and name.
         refused: kinds that the operator may not read.
         down: whether the API server answers nothing.
+        failing: what reading an object raises, by kind or by kind and name.
+        slow: seconds that a read takes which fails.
+        unserved: kinds that the API server does not serve.
         reads: kind and name of each read.
         seconds: the clock.
     """
@@ -46,6 +57,9 @@ class Cluster:
     objects: dict[tuple[str, str], Object] = field(default_factory=dict)
     refused: tuple[str, ...] = ()
     down: bool = False
+    failing: dict[str, Exception] = field(default_factory=dict)
+    slow: float = 0.0
+    unserved: tuple[str, ...] = ()
     reads: list[str] = field(default_factory=list)
     seconds: float = 0.0
     cached: dict[str, CachedObject] = field(default_factory=dict)
@@ -67,8 +81,13 @@ class Cluster:
             raise ConnectionBroken("refused")
         if resource.kind in self.refused:
             raise Forbidden(403, "Forbidden", "no right")
+        if resource.kind in self.unserved:
+            raise NotFound(404, "NotFound", "the server could not find the requested resource")
+        if error := self.failing.get(resource.kind) or self.failing.get(f"{resource.kind}/{name}"):
+            self.seconds += self.slow
+            raise error
         if (resource.kind, name) not in self.objects:
-            raise NotFound(404, "NotFound", name)
+            raise NotFound(404, "NotFound", name, {"name": name})
         return {"metadata": self.objects[resource.kind, name]}
 
     def chain(self, *names: str) -> CachedObject:
@@ -248,8 +267,76 @@ def test_an_api_server_that_does_not_answer_costs_nothing_that_is_known() -> Non
     found = cluster.root(pod)
     cluster.down, cluster.seconds = True, SHORTEST_REFRESH
     assert cluster.root(pod) == found
-    with pytest.raises(ConnectionBroken):
+    with pytest.raises(OwnerUnreadable, match=r"^Job/other in namespace team cannot be read: refused$"):
         cluster.root(other)
+
+
+@pytest.mark.parametrize("error", [ApiError(500, "", "webhook failed"), ConnectionBroken("timed out")])
+def test_an_owner_that_cannot_be_read_harms_no_other(error: EngineError) -> None:
+    """Whatever the reason: it is named, and read again after a while only, however many pods it has."""
+    cluster = Cluster(failing={"Job/broken": error})
+    pods = [cluster.chain(f"Pod/w-{number}", "Job/broken") for number in range(5)]
+    other = cluster.chain("Pod/x-0", "Job/other")
+    for pod in pods:
+        with pytest.raises(OwnerUnreadable, match=f"^Job/broken in namespace team cannot be read: {error}$"):
+            cluster.root(pod)
+        assert str(cluster.root(other).owner) == "Job/other"
+    assert cluster.reads == ["Job/broken", "Job/other"]
+    cluster.failing, cluster.seconds = {}, SHORTEST_REFRESH
+    assert str(cluster.root(pods[0]).owner) == "Job/broken"
+
+
+def test_what_was_known_of_an_owner_that_cannot_be_read_holds_and_is_asked_for_again_later() -> None:
+    """A read that fails may take a minute; each pod in each pass would wait for it."""
+    cluster = Cluster()
+    pods = [cluster.chain(f"Pod/w-{number}", "Job/train") for number in range(5)]
+    found = cluster.root(pods[0])
+    cluster.failing, cluster.seconds = {"Job/train": ApiError(500)}, SHORTEST_REFRESH
+    assert {str(cluster.root(pod).owner) for pod in pods} == {str(found.owner)}
+    assert cluster.reads == ["Job/train"] * 2
+
+
+def test_reads_that_take_long_to_fail_hold_up_a_pass_for_a_bounded_time() -> None:
+    """A conversion webhook that does not answer costs every RayCluster; others are read meanwhile."""
+    cluster = Cluster(failing={"RayCluster": ConnectionBroken("timed out")}, slow=15.0)
+    rays = [cluster.chain(f"Pod/r-{number}", f"RayCluster/r{number}") for number in range(50)]
+    jobs = [cluster.chain(f"Pod/j-{number}", f"Job/j{number}") for number in range(50)]
+    cluster.reader.begin_pass()
+    for ray, job in zip(rays, jobs, strict=True):
+        with pytest.raises(OwnerUnreadable):
+            cluster.root(ray)
+        assert cluster.root(job).owner.resource == JOB
+    assert cluster.seconds == 30
+    before = len(cluster.reads)
+    cluster.reader.begin_pass()
+    for ray in rays:
+        with pytest.raises(OwnerUnreadable):
+            cluster.root(ray)
+    assert cluster.reads[before:] == ["RayCluster/r2", "RayCluster/r3"]  # in turn
+
+
+def test_an_owner_of_a_kind_that_is_not_served_is_named_and_not_taken_for_gone() -> None:
+    """Its controller may serve another version, or is being installed again."""
+    cluster = Cluster(unserved=("RayCluster",))
+    pod = cluster.chain("Pod/w-0", "Job/train", "RayCluster/ray")
+    found = cluster.root(pod)
+    assert str(found.owner) == "Job/train"
+    assert found.unreadable == (
+        "its owner RayCluster/ray cannot be read: the API server does not serve rayclusters.ray.io "
+        "(ray.io/v1)"
+    )
+    for _ in range(2):  # the answer is kept
+        with pytest.raises(KindNotServed):
+            known(cluster, "RayCluster/ray")
+
+
+def test_an_owner_that_was_known_stays_while_its_kind_is_not_served() -> None:
+    """As in the first moments of an API server; its pods get no other root for that."""
+    cluster = Cluster()
+    pod = cluster.chain("Pod/w-0", "RayCluster/ray")
+    found = cluster.root(pod)
+    cluster.unserved, cluster.seconds = ("RayCluster",), SHORTEST_REFRESH
+    assert cluster.root(pod) == found
 
 
 def test_what_the_operator_watches_anyhow_is_not_read() -> None:

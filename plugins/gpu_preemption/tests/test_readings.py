@@ -49,9 +49,11 @@ def scrape(use: float | None = 0.0, *, interrupted: bool = False) -> Scrape:
     return Scrape(samples, 0.0, NOW, interrupted)
 
 
-def assessed(readings: UseReadings, one: Tracked, found: Scrape | None, clock: float = 0.0) -> Assessment:
+def assessed(
+    readings: UseReadings, one: Tracked, found: Scrape | None, clock: float = 0.0, problem: str = ""
+) -> Assessment:
     """What the status is to say after a scrape."""
-    reading = readings.read(one, found, clock)
+    reading = readings.read(one, found, clock, problem)
     status = one.recorded("phase", "idleSince", "conditions")
     return assess(status, one.pods, reading, one.policy, NOW)
 
@@ -83,3 +85,24 @@ def test_a_workload_that_waited_for_long_is_not_unknown_when_it_starts() -> None
     assert assessed(readings, started, scrape(None), 1015.0).conditions == ()
     late = assessed(readings, workload(), scrape(None), 2000.0)
     assert [one.reason for one in late.conditions] == ["MetricsMissing"]
+
+
+def test_nothing_is_concluded_from_a_part_of_the_pods() -> None:
+    """Others may be busy: the idle time goes on for a moment, no decision is taken, then it begins again."""
+    readings, before = UseReadings(INTERVAL, scraped=True), format_time(NOW - timedelta(hours=1))
+    assert assessed(readings, workload(before), scrape()).current
+    partly = assessed(readings, workload(before), scrape(), 15.0, "OwnerUnreadable")
+    assert (partly.phase, partly.current) == ("Idle", False)
+    later = assessed(readings, workload(before), scrape(), 1000.0, "OwnerUnreadable")
+    assert [(one.type, one.reason) for one in later.conditions] == [("UtilizationUnknown", "OwnerUnreadable")]
+    assert later.phase == "Active"
+    assert assessed(readings, workload(before), scrape(), 1015.0).idle_since == NOW
+
+
+def test_time_in_which_no_pod_was_known_does_not_count_as_idle() -> None:
+    """The owner of all of them could not be read, perhaps since the operator started."""
+    readings, before = UseReadings(INTERVAL, scraped=True), format_time(NOW - timedelta(hours=1))
+    for clock in (0.0, 500.0, 1000.0):
+        readings.missed(["uid-w"], clock)
+        readings.forget_all_but({"uid-w"})
+    assert assessed(readings, workload(before), scrape(), 1015.0).idle_since == NOW

@@ -11,7 +11,13 @@ CHAIN = ChainPart(
     queue=QueueExplainer(
         explain=explain,
         admission=admission,
-        reads=(kinds.WORKLOAD, kinds.LOCAL_QUEUE, kinds.CLUSTER_QUEUE, kinds.RESOURCE_FLAVOR),
+        reads=(
+            kinds.WORKLOAD,
+            kinds.LOCAL_QUEUE,
+            kinds.CLUSTER_QUEUE,
+            kinds.RESOURCE_FLAVOR,
+            kinds.COHORT,
+        ),
         owned=(kinds.WORKLOAD,),
         owned_by=owned_by,
     )

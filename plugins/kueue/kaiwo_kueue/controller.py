@@ -234,6 +234,7 @@ class QueueConfigController:
     ) -> float | None:
         cache = self._host.manager.cache
         live = [live_object(item) for kind in SYNCED if kind not in missing for item in cache.list(kind)]
+        self._executor.forget_all_but({item.uid for item in live})
         config = self._host.config()
         owner = ConfigOwner(entry.uid, is_default=is_default(entry))
         demand = self._demand.pairs(config.default_cluster_queue_name)

@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kaiwo.plugin.diagnosis import ChainLink, QueueExplanation
-from kaiwo.plugin.kit.json_access import lenient_map, lenient_maps, name_of, one_line
+from kaiwo.plugin.kit.json_access import lenient_map, lenient_maps, lenient_text, name_of, one_line
 from kaiwo.plugin.kit.values import NANO, Quantity, quantity
 from kaiwo.plugin.observation import Finding
 from kaiwo_kueue.admission import admission, requested
 from kaiwo_kueue.conversion import to_v1beta2
 from kaiwo_kueue.holding import cluster_queue
-from kaiwo_kueue.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, QUEUE_LABEL, RESOURCE_FLAVOR, WORKLOAD
+from kaiwo_kueue.kinds import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE, QUEUE_LABEL, RESOURCE_FLAVOR, WORKLOAD
+from kaiwo_kueue.quota_tree import parent_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from kaiwo.plugin.diagnosis import LinkState
     from kaiwo.plugin.kit.kinds import Object
@@ -60,7 +61,7 @@ def explain(child: Object, facts: QueueFacts) -> QueueExplanation | None:
     if CLUSTER_QUEUE in facts.objects and (local is not None or own is not None):
         links.append(_queue_link("ClusterQueue", name, own))
         if own is not None:
-            links += [*_flavor_links(own, keys, facts), *_cohort_link(own, keys, facts)]
+            links += [*_flavor_links(own, keys, facts), *_cohort_links(own, keys, facts)]
     finding = None
     if known is not None and known.state in ("pending", "evicted", "unmanaged"):
         finding = Finding(known.reason, _message(known, own, name))
@@ -136,18 +137,37 @@ def _amount(key: str, amount: Quantity) -> str:
     return f"{amount.nano / NANO / 2**30:.0f}Gi"
 
 
-def _cohort_link(queue: Object, keys: Iterable[str], facts: QueueFacts) -> Iterator[ChainLink]:
-    """What the queues of the cohort use together."""
-    cohort = _spec(queue).get("cohortName")
-    if not isinstance(cohort, str) or not cohort:
-        return
-    members = [item for item in facts.objects[CLUSTER_QUEUE] if _spec(item).get("cohortName") == cohort]
+def _cohort_links(queue: Object, keys: Iterable[str], facts: QueueFacts) -> Iterator[ChainLink]:
+    """What the queues of the cohort use together, and those of each cohort above it."""
+    cohorts = facts.objects.get(COHORT)
+    parents = {name_of(cohort): parent_of(_cohort_spec(cohort)) for cohort in cohorts or ()}
+    wanted = list(keys)
+    for name in _lineage(_cohort_of(queue), parents):
+        members = [
+            item for item in facts.objects[CLUSTER_QUEUE] if name in _lineage(_cohort_of(item), parents)
+        ]
+        own = [item for item in cohorts or () if name in _lineage(name_of(item), parents)]
+        quotas = [*map(_spec, members), *map(_cohort_spec, own)]
+        yield _cohort_link(name, wanted, members, None if cohorts is None else quotas)
+
+
+def _cohort_link(
+    name: str, keys: Iterable[str], members: Sequence[Object], quotas: Sequence[Object] | None
+) -> ChainLink:
+    """What the queues of a cohort use together.
+
+    Args:
+        name: of the cohort.
+        keys: resource keys.
+        members: its ClusterQueues.
+        quotas: the specs with its quota, its own among them; None where that is not known.
+    """
     parts, full = [], False
     for key in keys:
         nominal = sum(
             (quantity(resource.get("nominalQuota")) or _NOTHING).nano
-            for member in members
-            for flavor in _flavors(member)
+            for spec in quotas or ()
+            for flavor in _flavors_of(spec)
             for resource in lenient_maps(flavor.get("resources"))
             if resource.get("name") == key
         )
@@ -156,17 +176,44 @@ def _cohort_link(queue: Object, keys: Iterable[str], facts: QueueFacts) -> Itera
             for member in members
         ]
         total = sum(amount for amount, _ in held)
-        if not nominal:
+        if not nominal and quotas is not None:
             continue
-        full = full or total >= nominal
+        full = full or (quotas is not None and total >= nominal)
         shares = sorted(((amount, name) for amount, name in held if amount), reverse=True)
         by = ", ".join(f"{name} {_amount(key, Quantity(amount))}" for amount, name in shares)
-        parts.append(f"{_use(key, Quantity(total), Quantity(nominal))}{f' ({by})' if by else ''}")
-    yield ChainLink("Cohort", cohort, "waits" if full else "ok", ", ".join(parts))
+        used = (
+            f"{key} {_amount(key, Quantity(total))} used"
+            if quotas is None
+            else _use(key, Quantity(total), Quantity(nominal))
+        )
+        parts.append(f"{used}{f' ({by})' if by else ''}")
+    state: LinkState = "unknown" if quotas is None else "waits" if full else "ok"
+    return ChainLink("Cohort", name, state, ", ".join(parts))
+
+
+def _cohort_of(queue: Object) -> str:
+    return lenient_text(_spec(queue).get("cohortName"))
+
+
+def _cohort_spec(cohort: Object) -> Object:
+    return lenient_map(cohort.get("spec"))
+
+
+def _lineage(cohort: str, parents: Mapping[str, str]) -> list[str]:
+    """A cohort and those above it; a circle, in which Kueue admits nothing, ends."""
+    found: list[str] = []
+    while cohort and cohort not in found:
+        found.append(cohort)
+        cohort = parents.get(cohort, "")
+    return found
 
 
 def _flavors(queue: Object) -> Iterator[Object]:
-    for group in lenient_maps(_spec(queue).get("resourceGroups")):
+    return _flavors_of(_spec(queue))
+
+
+def _flavors_of(spec: Object) -> Iterator[Object]:
+    for group in lenient_maps(spec.get("resourceGroups")):
         yield from lenient_maps(group.get("flavors"))
 
 

@@ -112,6 +112,13 @@ def is_changing(child: Object) -> bool:
     return is_stopping(child)
 
 
+def fewest_pods(child: Object) -> int | None:
+    """With how many pods Kueue starts an object."""
+    from kaiwo_kueue.job_pods import fewest_pods as count
+
+    return count(child)
+
+
 def queues(facts: QueueFacts) -> frozenset[str] | None:
     """Names of the queues that workloads can name."""
     from kaiwo_kueue.queue_assignment import queues as read_queues
@@ -191,6 +198,7 @@ def kaiwo_queue_systems() -> list[QueueSystem]:
             writers=writers,
             manages=manages,
             is_changing=is_changing,
+            fewest_pods=fewest_pods,
             queues=queues,
             usage=usage,
             usage_reads=(kinds.WORKLOAD, kinds.LOCAL_QUEUE, kinds.CLUSTER_QUEUE, kinds.COHORT),

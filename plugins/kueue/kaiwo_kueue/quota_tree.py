@@ -131,9 +131,7 @@ def quota_nodes(
     for name, spec in written.items():
         nodes[name] = QuotaNode(name, _quotas(spec))
     for name, spec in written.items():
-        # v1alpha1 names the parent in "parent".
-        parent = str(spec.get("parentName") or spec.get("parent") or "")
-        if parent:
+        if parent := parent_of(spec):
             _link(nodes[name], nodes.setdefault(parent, QuotaNode(parent, {})))
     found: dict[str, QuotaNode] = {}
     for queue in queues:
@@ -143,6 +141,11 @@ def quota_nodes(
         if cohort := str(spec.get("cohortName") or ""):
             _link(node, nodes.setdefault(cohort, QuotaNode(cohort, {})))
     return found
+
+
+def parent_of(cohort: Object) -> str:
+    """The cohort that a cohort belongs to, by its spec; v1alpha1 names it in ``parent``. Empty for none."""
+    return str(cohort.get("parentName") or cohort.get("parent") or "")
 
 
 def _link(child: QuotaNode, parent: QuotaNode) -> None:

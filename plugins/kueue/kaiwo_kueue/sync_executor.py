@@ -33,7 +33,7 @@ from kaiwo_kueue.sync_actions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from kaiwo.plugin.kit.cache import CachedObject
     from kaiwo.plugin.kit.controllers import Manager
@@ -74,13 +74,23 @@ class SyncExecutor:
         self.unreleased = False
         self.done: list[Action] = []
         self._touch_at: dict[str, float] = {}
-        self._kept: dict[tuple[str, str], int] = {}
+        self._kept: dict[str, tuple[str, int]] = {}  # by uid: what was written last, and its generation
         self._repeated = RepeatedWrites()
 
     def begin(self) -> None:
         """Begin a reconciliation: reset what the last one reported."""
         self.failed = self.again = self.unreleased = False
         self.done = []
+
+    def forget_all_but(self, uids: Collection[str]) -> None:
+        """Forget what is known of objects that are gone.
+
+        Args:
+            uids: of all live objects.
+        """
+        self.refused = {change for change in self.refused if change[0] in uids}
+        self._touch_at = {uid: at for uid, at in self._touch_at.items() if uid in uids}
+        self._kept = {uid: kept for uid, kept in self._kept.items() if uid in uids}
 
     async def run(self, actions: Iterable[Action], owner: ConfigOwner) -> list[SyncProblem]:
         """Execute actions in order.
@@ -217,7 +227,7 @@ class SyncExecutor:
             live is not None
             and live.applied == desired.digest
             and deviations(desired.kind, live.normal_spec, desired.normal_spec, owned=action.owned)
-            and self._kept.get((live.uid, desired.digest)) == live.generation
+            and self._kept.get(live.uid) == (desired.digest, live.generation)
         )
         if drifted:
             # It was sent before, and the API server stored something else: sending it again would not help.
@@ -248,7 +258,7 @@ class SyncExecutor:
         self._repeated.record(desired.identity, desired.digest)
         self._manager.cache.assume(desired.kind, answer)
         metadata = answer["metadata"]
-        self._kept[metadata["uid"], desired.digest] = metadata.get("generation", 0)
+        self._kept[metadata["uid"]] = (desired.digest, metadata.get("generation", 0))
         verb = "created" if live is None else "changed"
         _log.info("%s %s %s: %s", desired.kind.kind, desired.name, verb, action.why)
         return None
@@ -287,7 +297,8 @@ class SyncExecutor:
         about = action.desired if isinstance(action, ApplyObject) else action.live
         kind = about.kind.kind
         if isinstance(action, ApplyObject) and action.live is not None and _is_immutable(error):
-            self.refused.add((action.live.uid, action.desired.digest))
+            others = {change for change in self.refused if change[0] != action.live.uid}
+            self.refused = {*others, (action.live.uid, action.desired.digest)}
             self.again = True
             text = f"{kind} {about.name} is being replaced: {error.stable_message}"
             return SyncProblem(about.kind, about.name, f"{kind}Replacing", text, "PENDING")

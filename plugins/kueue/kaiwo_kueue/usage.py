@@ -25,10 +25,10 @@ from kaiwo_kueue.quota_tree import quota_nodes
 from kaiwo_kueue.workload_usage import (
     QueuePlace,
     holder_of,
+    least_sets,
     namespace_of,
     number_of,
     pending_of,
-    requested_sets,
     spec_of,
 )
 
@@ -59,7 +59,7 @@ def usage(facts: UsageFacts) -> QueueUsage:
     unplaced = pending.pop("", [])
     waiting = {item.subject.uid for items in pending.values() for item in items}
     pod_sets = {
-        uid: requested_sets(workload)
+        uid: least_sets(workload)
         for workload in facts.objects.get(WORKLOAD, ())
         if (uid := lenient_text(lenient_map(workload.get("metadata")).get("uid"))) in waiting
     }
@@ -88,7 +88,8 @@ def usage(facts: UsageFacts) -> QueueUsage:
             pending=tuple(in_order(pending.get(name, ()), exact=exact)),
         )
         if name in queues:
-            states.append(_with_quota(state, queues[name], nodes[name], pod_sets))
+            quota = _with_quota(state, queues[name], nodes[name], pod_sets)
+            states.append(_in_unknown_cohort(quota) if quota.cohort and COHORT in facts.hidden else quota)
         else:
             absent = "" if CLUSTER_QUEUE in facts.hidden else f"ClusterQueue {name} does not exist"
             states.append(replace(_without_quota(state), stopped=absent))
@@ -177,6 +178,15 @@ def _with_quota(
         ),
         pending_count=max(len(state.pending), number_of(status.get("pendingWorkloads"))),
         holder_count=max(len(state.holders), number_of(status.get("reservingWorkloads"))),
+    )
+
+
+def _in_unknown_cohort(state: QueueState) -> QueueState:
+    """A queue whose cohort may not be read: it may have quota of its own, and belong to another one."""
+    return replace(
+        state,
+        capacities=tuple(replace(item, lent=_ZERO, free=None, most=None) for item in state.capacities),
+        pending=tuple(replace(item, shortages=()) for item in state.pending),
     )
 
 

@@ -205,6 +205,21 @@ def requested_sets(workload: Object) -> list[dict[str, Quantity]]:
     return found
 
 
+def least_sets(workload: Object) -> list[dict[str, Quantity]]:
+    """What each pod set of a Workload requests at least: it may permit that fewer pods are admitted."""
+    podsets, found = lenient_maps(spec_of(workload).get("podSets")), requested_sets(workload)
+    if len(podsets) != len(found):
+        return found
+    return [_least(podset, amounts) for podset, amounts in zip(podsets, found, strict=True)]
+
+
+def _least(podset: Object, amounts: dict[str, Quantity]) -> dict[str, Quantity]:
+    count, least = podset.get("count"), podset.get("minCount")
+    if not isinstance(count, int) or not isinstance(least, int) or not 0 < least < count:
+        return amounts
+    return {key: Quantity(amount.nano * least // count, amount.form) for key, amount in amounts.items()}
+
+
 def _add(total: dict[str, Quantity], amounts: Mapping[str, Quantity]) -> None:
     for resource, amount in amounts.items():
         total[resource] = total[resource] + amount if resource in total else amount

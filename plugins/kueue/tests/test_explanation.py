@@ -52,13 +52,16 @@ def _queue(name: str, used: str, **status: Any) -> Object:
     }
 
 
-def facts(*workloads: Object, without: Resource | None = None, **queue: Any) -> QueueFacts:
+def facts(
+    *workloads: Object, without: Resource | None = None, cohorts: tuple[Object, ...] = (), **queue: Any
+) -> QueueFacts:
     """A full queue blue and a queue red that has room, in one cohort."""
     objects: dict[Resource, tuple[Object, ...]] = {
         kinds.WORKLOAD: workloads,
         kinds.LOCAL_QUEUE: ({"metadata": {"name": "blue"}, "spec": {"clusterQueue": "blue"}},),
         kinds.CLUSTER_QUEUE: (_queue("blue", "8", **queue), _queue("red", "5")),
         kinds.RESOURCE_FLAVOR: ({"metadata": {"name": "mi300x"}}, {"metadata": {"name": "cpu-only"}}),
+        kinds.COHORT: cohorts,
     }
     return QueueFacts(
         objects={kind: found for kind, found in objects.items() if kind != without},
@@ -82,6 +85,41 @@ def test_a_full_flavor_and_its_cohort_are_shown_with_their_use() -> None:
     assert found.finding is not None
     assert (found.finding.reason, found.finding.message) == ("Pending", "2 more needed")
     assert found.evidence[-1] == "ResourceFlavor mi300x: amd.com/gpu 8 of 8 used, memory 0Gi of 1024Gi used"
+
+
+def _cohort(name: str, gpus: str = "", parent: str = "") -> Object:
+    quota = {"name": "amd.com/gpu", "nominalQuota": gpus}
+    groups = [{"flavors": [{"name": "mi300x", "resources": [quota]}]}] if gpus else []
+    return {"metadata": {"name": name}, "spec": {"parentName": parent, "resourceGroups": groups}}
+
+
+def _cohort_links(**around: Any) -> list[tuple[str, str, str]]:
+    found = explain(CHILD, facts(_workload(), **around))
+    assert found is not None
+    links = [(link.name, link.state, link.message) for link in found.links if link.kind == "Cohort"]
+    return [(name, state, text.partition(", memory")[0]) for name, state, text in links]
+
+
+def test_the_own_quota_of_a_cohort_and_of_those_above_it_counts() -> None:
+    """Of an object Cohort, whose quota no queue lists; a circle of cohorts ends."""
+    used = "(blue 8, red 5)"
+    own = _cohort_links(cohorts=(_cohort("all", "4"),))
+    assert own == [("all", "ok", f"amd.com/gpu 13 of 20 used {used}")]
+    above = (_cohort("all", parent="top"), _cohort("top", "32", parent="all"))
+    assert _cohort_links(cohorts=above) == [
+        ("all", "ok", f"amd.com/gpu 13 of 48 used {used}"),
+        ("top", "ok", f"amd.com/gpu 13 of 48 used {used}"),
+    ]
+    apart = (_cohort("all", "4", parent="top"), _cohort("top", "32"), _cohort("other", "64"))
+    assert _cohort_links(cohorts=apart) == [
+        ("all", "ok", f"amd.com/gpu 13 of 20 used {used}"),
+        ("top", "ok", f"amd.com/gpu 13 of 52 used {used}"),
+    ]
+
+
+def test_of_a_cohort_that_may_not_be_read_only_the_use_is_said() -> None:
+    """It may have quota of its own, so that nobody knows whether it is full."""
+    assert _cohort_links(without=kinds.COHORT) == [("all", "unknown", "amd.com/gpu 13 used (blue 8, red 5)")]
 
 
 def test_a_workload_that_kueue_has_not_considered_learns_how_many_wait() -> None:

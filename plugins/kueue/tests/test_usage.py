@@ -430,6 +430,39 @@ def test_a_user_of_one_namespace_sees_what_is_known_there() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("hidden", "said"),
+    [
+        ((), "no estimate: it requests 16 amd.com/gpu, and the queue can have at most 8"),
+        ((COHORT,), "no estimate: the quota of cohort c is not readable"),
+    ],
+)
+def test_what_a_cohort_may_have_beside_its_queues_is_unknown_to_who_may_not_read_it(
+    hidden: tuple[Resource, ...], said: str
+) -> None:
+    """It is not said that a request can never be admitted: the cohort may have quota of its own."""
+    found = read(
+        workload("wait", 16),
+        queues=(cluster_queue("q", "4", cohort="c"), cluster_queue("other", "4", cohort="c")),
+        hidden=frozenset(hidden),
+    )
+    (queue,) = (one for one in found.queues if one.name == "q")
+    assert str(start_estimates(found, queue, NOW)["uid-team-wait"]) == said
+    assert (queue.capacities[0].most is None) == bool(hidden)
+    assert any(item.never for item in queue.pending[0].shortages) != bool(hidden)
+    alone = read(workload("wait", 16), queues=(cluster_queue("q", "4"),), hidden=frozenset(hidden))
+    assert str(capacity(alone, "q").most) == "4"
+
+
+@pytest.mark.parametrize(("least", "lacks"), [(None, "8 of 4"), (4, ""), (5, "5 of 4")])
+def test_a_workload_that_may_start_with_fewer_pods_waits_for_these(least: int | None, lacks: str) -> None:
+    """Kueue admits a part of a Job that permits that (``minCount``)."""
+    podset: Object = groups(1)[0] | {"count": 8} | ({} if least is None else {"minCount": least})
+    found = read(workload("wait", 0, podSets=[podset]), queues=(cluster_queue("q", "4"),))
+    (wait,) = find_pending(found, "Job", "team", "wait")
+    assert [f"{item.requested} of {item.most}" for item in wait.shortages] == ([lacks] if lacks else [])
+
+
 def test_positions_come_from_the_visibility_interface() -> None:
     """Kueue's own interface shows the place among workloads of others, and with more rights these, too."""
     base = "/apis/visibility.kueue.x-k8s.io"

@@ -66,6 +66,7 @@ class Choices:
     endpoint: str = ""
     token_file: str = ""
     ca_file: str = ""
+    endpoint_port: int = 0
 
     def values(self) -> Object:
         """The values of the chart."""
@@ -90,6 +91,7 @@ class Choices:
             "secretMounts": list(self.secrets),
             "monitoring": {
                 "endpoint": self.endpoint,
+                "port": self.endpoint_port,
                 "tokenFile": self.token_file,
                 "caFile": self.ca_file,
             },
@@ -109,6 +111,7 @@ class Choices:
         for name in self.secrets:
             found += ["--mount-secret", name]
         found += ["--monitoring-endpoint", self.endpoint] if self.endpoint else []
+        found += ["--monitoring-port", str(self.endpoint_port)] if self.endpoint_port else []
         found += ["--monitoring-token-file", self.token_file] if self.token_file else []
         found += ["--monitoring-ca-file", self.ca_file] if self.ca_file else []
         found += ["--identity", self.identity]
@@ -235,6 +238,19 @@ TABLE = {
         webhooks=True, certificates="tls", secrets=("notify",), parts=("operator",)
     ),
     "a metrics endpoint": Choices(endpoint="http://prometheus:9090", parts=("operator",)),
+    **{
+        f"a metrics endpoint {endpoint} in a network policy": Choices(
+            endpoint=endpoint, ports=(443,), parts=("operator",), endpoint_port=port
+        )
+        for endpoint, port in (
+            ("http://prometheus", 0),
+            ("https://thanos.example:10902/path?q=1:2", 0),
+            ("http://[fd00::1]:9100", 0),
+            ("http://[fd00::9]", 0),
+            ("http://user:1234@exporter.gpu/metrics", 0),
+            ("http://exporter.gpu:80", 5000),
+        )
+    },
     "a metrics endpoint with a token": Choices(
         endpoint="https://thanos:9091",
         parts=("operator",),
@@ -315,6 +331,10 @@ def test_both_ways_install_the_same_for_random_choices(
         ("secretMounts={certificates}", "/secretMounts/0"),
         ("monitoring.tokenFile=token", "/monitoring/tokenFile"),
         ("monitoring.caFile=/ca.crt", "need an https:// URL in monitoring.endpoint"),
+        ("monitoring.endpoint=http://prometheus:90900", "expected a port from 1 to 65535"),
+        ("monitoring.endpoint=http://prometheus:0", "expected a port from 1 to 65535"),
+        ("monitoring.port=65536", "/monitoring/port"),
+        ("monitoring.interval=0s", "/monitoring/interval"),
         ("operator.resource=1", "'resource' not allowed"),
         ("plugin={batch_job}", "'plugin' not allowed"),
         ("kaiwoConfig.plugins.kueue.labelNamespaces=1", "/kaiwoConfig/plugins/kueue/labelNamespaces"),

@@ -49,6 +49,7 @@ class Server:
 
     def __init__(self) -> None:
         self.unreadable: dict[str, dict[Resource, str]] = {}
+        self.failing: dict[Resource, str] = {}
         self.shard: Any = None
         self.lines: asyncio.Queue[bytes] = asyncio.Queue()
         self.logs = 0

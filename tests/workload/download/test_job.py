@@ -181,12 +181,20 @@ def test_image_and_size_are_the_administrators() -> None:
             {"--max-bytes=4398046511104", "--max-files=1000000", "--timeout=600"},
             86400 + 2400,
         ),
+        (
+            {"timeout": "2562047h"},
+            {"--max-bytes=4398046511104", "--max-files=1000000", "--timeout=9223369200"},
+            100 * 365 * 86400,
+        ),
     ],
 )
 def test_the_limits_of_downloads_are_the_administrators(
     limits: dict[str, Any] | None, arguments: set[str], deadline: int
 ) -> None:
-    """As arguments, which nobody in the namespace can edit; the Job ends also where the program hangs."""
+    """As arguments, which nobody in the namespace can edit; the Job ends also where the program hangs.
+
+    Its time fits into what Kubernetes counts in, also where the limit is as good as none.
+    """
     settings = config(storage={"downloadLimits": limits} if limits else {})
     made = rendered(job(storage=storage(git=[GIT])), config=settings)["Job", "train-download"]["spec"]
     (container,) = made["template"]["spec"]["containers"]

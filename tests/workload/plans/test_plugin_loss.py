@@ -11,6 +11,7 @@ import kaiwo_batch_job.plugin
 import kaiwo_deployment.plugin
 import kaiwo_gpu_amd.plugin
 import kaiwo_storage_s3_gcs_azure_git_hf.plugin
+from kaiwo.api.resolved_config import ResolvedConfig
 from kaiwo.engine.resource import CONFIG_MAP, JOB
 from kaiwo.plugin.absent_plugins import AbsentPlugin
 from kaiwo.plugin.queues import Admission, QueueAssignment, QueueSystem
@@ -320,6 +321,22 @@ def test_a_new_job_with_gpus_of_a_missing_vendor_waits_for_it(world: World, spec
     world.registry = Registry.of(AMD)
     world.settle()
     assert state(world)[0] == "STARTING"
+
+
+@pytest.mark.parametrize(
+    ("key", "plugin"),
+    [("amd.com/gpu", "gpu_amd"), ("nvidia.com/mig-1g.5gb", "gpu_nvidia"), ("habana.ai/gaudi", "gpu_gaudi")],
+)
+def test_the_installed_plugin_of_the_default_vendor_is_named(world: World, key: str, plugin: str) -> None:
+    """By the resource key in KaiwoConfig, whose domain or name is that of the plugin."""
+    absent = AbsentPlugin(plugin, "some-distribution", "not-selected", "")
+    world.registry = dataclasses.replace(WITHOUT, absent={plugin: absent})
+    world.set(config=ResolvedConfig.from_object({"spec": {"nodes": {"defaultGpuResourceKey": key}}}))
+    world.obj["spec"] |= {"gpus": 1, "gpuVendor": "Default"}
+    settles_without_writes(world)
+    assert state(world)[1] == "VendorNotLoaded"
+    named = f"plugin {plugin} of some-distribution is installed, but not selected; select {plugin}"
+    assert named in state(world)[2]
 
 
 def test_the_installed_plugin_of_a_vendor_is_named(world: World) -> None:

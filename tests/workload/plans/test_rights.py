@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from conftest import World
 
 RAY_JOB = Resource("ray.io", "v1", "RayJob", "rayjobs")
+WORKLOAD = Resource("kueue.x-k8s.io", "v1beta2", "Workload", "workloads")
 WORDS = 'User "kaiwo-operator" cannot list it'
 
 
@@ -119,3 +120,40 @@ def test_what_controls_pods_of_another_backend_does_not_matter(both: World) -> N
     both.set(unreadable=dict.fromkeys(owners, WORDS))
     both.settle()
     assert both.status["status"] == "STARTING"
+
+
+FAILS = "ServerUnavailable: conversion webhook failed"
+
+
+def test_a_kind_whose_list_fails_stops_the_backend_that_needs_it_and_no_other(both: World) -> None:
+    """The message has the API server's words; nobody's rights are to blame."""
+    both.set(failing={RAY_JOB: FAILS})
+    both.settle()
+    assert both.status["status"] == "STARTING"
+    both.set(live=None)
+    both.obj = job("ray", image="image:1", ray=True, entrypoint="python main.py")
+    writes = list(both.writes)
+    both.settle()
+    assert both.writes == writes
+    assert (both.status["status"], both.status["reason"]) == ("ERROR", "BackendUnavailable")
+    assert both.status["message"] == (
+        f"backend ray_job cannot run: the API server cannot list rayjobs.ray.io: {FAILS}. It goes on when "
+        "that works; see what serves them"
+    )
+    both.set(failing={})
+    both.settle()
+    assert both.writes != writes
+
+
+def test_a_kind_of_the_queue_system_whose_list_fails_holds_what_would_be_queued(both: World) -> None:
+    """Nothing starts beside a queue that cannot be seen; what runs keeps its status."""
+    both.set(failing={WORKLOAD: FAILS})
+    both.settle()
+    assert not both.writes
+    assert (both.status["status"], both.status["reason"]) == ("PENDING", "QueueUnavailable")
+    both.set(failing={})
+    both.settle()
+    before = both.status
+    both.set(failing={WORKLOAD: FAILS})
+    both.settle()
+    assert (both.status["status"], both.status["childUID"]) == (before["status"], before["childUID"])
