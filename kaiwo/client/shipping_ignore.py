@@ -140,7 +140,7 @@ def _parse(line: str) -> _Pattern | None:
     if not text:
         return None
     anchored = "/" in text
-    expression = _expression(_bytewise(text.removeprefix("/")))
+    expression = _expression(_bytewise(text.removeprefix("/")), anchored=anchored)
     if expression is None:
         return None
     prefix = "" if anchored else "(?:.*/)?"
@@ -159,22 +159,24 @@ def _without_trailing_blanks(text: str) -> str:
     return text
 
 
-def _expression(text: str) -> str | None:
+def _expression(text: str, *, anchored: bool) -> str | None:
     """A pattern as a regular expression for a path without its leading slash; None if it never matches."""
+    literal = _LITERAL.match(text) if anchored else None
+    begin = literal.end() if literal else 0
     found, position = "", 0
     while position < len(text):
-        part, position = _next_part(text, position)
+        part, position = _next_part(text, position, begin)
         if part is None:
             return None
         found += part
     return found
 
 
-def _next_part(text: str, position: int) -> tuple[str | None, int]:
+def _next_part(text: str, position: int, begin: int) -> tuple[str | None, int]:
     """One element of a pattern as a regular expression, and where the next one starts."""
     char = text[position]
     if char == "*":
-        return _stars(text, position)
+        return _stars(text, position, begin)
     if char == "?":
         return "[^/]", position + 1
     if char == "[":
@@ -185,16 +187,24 @@ def _next_part(text: str, position: int) -> tuple[str | None, int]:
     return re.escape(char), position + 1
 
 
-def _stars(text: str, position: int) -> tuple[str, int]:
-    """Two stars that fill a whole part of the path stand for any number of folders."""
-    if position == 0 or text[position - 1] == "/":
-        if text.startswith("**/", position):
-            return "(?:.*/)?", position + 3
-        if text[position:] == "**":
-            return ".+", position + 2
-    while text[position : position + 1] == "*":
-        position += 1
-    return "[^/]*", position
+def _stars(text: str, position: int, begin: int) -> tuple[str, int]:
+    """Two stars or more that begin a part of the path, and fill it, stand for any number of folders.
+
+    Git compares what stands before the first wildcard by itself. So `begin`, where that ends, is the begin of
+    a part to git, as in ``a**/b``.
+    """
+    end = position
+    while text[end : end + 1] == "*":
+        end += 1
+    at_part = position == 0 or text[position - 1] == "/"
+    if end - position > 1 and (at_part or position == begin):
+        if text[end : end + 1] == "/":
+            return "(?:.*/)?", end + 1
+        if text.startswith("\\/", end):
+            return ".*", end  # one folder at least
+        if end == len(text):
+            return ".+" if at_part else ".*", end
+    return "[^/]*", end
 
 
 def _group(text: str, start: int) -> tuple[str | None, int]:
@@ -231,6 +241,9 @@ def _member(text: str, position: int) -> tuple[str, int]:
         position += 1
     return text[position], position + 1
 
+
+_LITERAL = re.compile(r"[^*?\[\\]*")
+"""What git compares byte by byte at the begin of a pattern with a slash (``nowildcardlen``)."""
 
 _CLASSES = {
     "alnum": "0-9A-Za-z",
