@@ -60,7 +60,7 @@ def split(case: PlanContext, *, check_capacity: bool) -> Allocation | Blocked:
     if isinstance(answer, Blocked) and answer.reason == "VendorNotLoaded":
         vendor = case.workload.spec.vendor
         key = case.facts.config.default_gpu_resource_key
-        # A key is of a domain, and names a vendor or its product: amd.com/gpu, habana.ai/gaudi.
+        # A key is of a domain, and names a vendor or its product: amd.com/gpu, aws.amazon.com/neuron.
         names = _NO_WORD.split(key.lower()) if vendor == DEFAULT else [vendor]
         return _with_installed_plugin(answer, names, case.registry)
     return answer

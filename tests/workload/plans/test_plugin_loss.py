@@ -325,7 +325,11 @@ def test_a_new_job_with_gpus_of_a_missing_vendor_waits_for_it(world: World, spec
 
 @pytest.mark.parametrize(
     ("key", "plugin"),
-    [("amd.com/gpu", "gpu_amd"), ("nvidia.com/mig-1g.5gb", "gpu_nvidia"), ("habana.ai/gaudi", "gpu_gaudi")],
+    [
+        ("amd.com/gpu", "gpu_amd"),
+        ("nvidia.com/mig-1g.5gb", "gpu_nvidia"),
+        ("aws.amazon.com/neuron", "gpu_neuron"),
+    ],
 )
 def test_the_installed_plugin_of_the_default_vendor_is_named(world: World, key: str, plugin: str) -> None:
     """By the resource key in KaiwoConfig, whose domain or name is that of the plugin."""
