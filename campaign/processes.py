@@ -95,8 +95,9 @@ def _run(
     cases: Callable[[], Iterable[StandaloneCase]], name: str, evidence: Path | None, sending: Connection
 ) -> None:
     (case,) = (each for each in cases() if str(each) == name)
-    # The campaign ends its processes itself. Ctrl-C reaches all of them.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # The campaign ends its processes itself. Ctrl-C reaches all of them. A handler that does nothing, since
+    # the programs of a case would inherit that the signal is ignored, and some cases press Ctrl-C in one.
+    signal.signal(signal.SIGINT, lambda *_: None)
 
     async def main() -> None:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()

@@ -37,6 +37,7 @@ class KindReflectors:
         metrics: Metrics,
         stall: float,
         on_denied: Callable[[str], None],
+        on_served: Callable[[], None] = lambda: None,
     ) -> None:
         """Prepare; nothing is read yet.
 
@@ -47,13 +48,15 @@ class KindReflectors:
             stall: seconds of silence after which a watch counts as dead.
             on_denied: called with a namespace, empty for all, whenever it cannot be listed any more or can
                 be listed again.
+            on_served: called whenever `served` may have changed.
         """
         self.store = store
 
         def reflector(namespace: str | None) -> Reflector:
             return Reflector(
                 client, store, namespace,
-                metrics=metrics, stall=stall, on_denied=lambda: on_denied(namespace or ""),
+                metrics=metrics, stall=stall,
+                on_denied=lambda: on_denied(namespace or ""), on_served=on_served,
             )  # fmt: skip
 
         self.each = tuple(reflector(namespace) for namespace in store.namespaces or (None,))
@@ -89,6 +92,16 @@ class KindReflectors:
     def failing(self) -> str:
         """Why the first list fails, where nobody waits for it any more, else empty."""
         return next((one.failing for one in self.each if one.failing), "")
+
+    @property
+    def served(self) -> bool:
+        """Whether the API server knows the kind, as far as it has answered."""
+        return any(reflector.served for reflector in self.each)
+
+    def expect(self) -> None:
+        """Ask at once whether the kind is served, if it was not."""
+        for reflector in self.each:
+            reflector.expect()
 
     @property
     def denied(self) -> dict[str, str]:

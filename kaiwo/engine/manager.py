@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kaiwo.engine.condition_report import ConditionMetrics
@@ -110,6 +111,7 @@ class Manager:
         self._prepared = asyncio.Event()
         self._leading = False
         self._denied_listeners: list[Callable[[str], None]] = []
+        self._served_listeners: list[Callable[[Resource], None]] = []
         client.failing_writes.on_change(self._release)
         self.health.check("writes", self._writes)
         if leader_elector is not None:
@@ -142,6 +144,18 @@ class Manager:
     def on_unreadable_change(self, listener: Callable[[str], None]) -> None:
         """Register a callback for changes of `unreadable` and `failing`; it gets the namespace or ""."""
         self._denied_listeners.append(listener)
+
+    def is_served(self, resource: Resource) -> bool:
+        """Whether the API server knows a watched kind, as far as it has answered.
+
+        What the cache has of a served kind is complete: it is served from the first list on.
+        """
+        reflectors = self._reflectors.get(resource)
+        return reflectors is None or reflectors.served
+
+    def on_served_change(self, listener: Callable[[Resource], None]) -> None:
+        """Register a callback for changes of `is_served`; it gets the kind."""
+        self._served_listeners.append(listener)
 
     def add(self, controller: Controller) -> None:
         """Add a controller, before `run`.
@@ -205,8 +219,9 @@ class Manager:
     def _prepare(self) -> None:
         for store in self.cache.stores():
             reflectors = KindReflectors(
-                self.client, store, metrics=self.metrics, stall=self._stall, on_denied=self._denied
-            )
+                self.client, store, metrics=self.metrics, stall=self._stall, on_denied=self._denied,
+                on_served=partial(self._served, store.resource),
+            )  # fmt: skip
             self._reflectors[store.resource] = reflectors
             self.metrics.watch_store(str(store.resource), store.__len__)
             self.health.check(f"cache {store.resource}", reflectors.state)
@@ -302,6 +317,15 @@ class Manager:
         self._failing = {kind: it.failing for kind, it in self._reflectors.items() if it.failing}
         for listener in self._denied_listeners:
             listener(namespace)
+
+    def _served(self, resource: Resource) -> None:
+        """Report a kind that comes or goes; the kinds of a group come together, one by one."""
+        if self.is_served(resource):
+            for kind, reflectors in self._reflectors.items():
+                if kind.group == resource.group:
+                    reflectors.expect()
+        for listener in self._served_listeners:
+            listener(resource)
 
     def _writes(self) -> tuple[bool, str]:
         """Whether writes succeed, as far as known."""

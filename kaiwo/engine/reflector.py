@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Literal
 
 from kaiwo.engine.backoff import Backoff
@@ -91,6 +91,7 @@ class Reflector:
         metrics: Metrics | None = None,
         stall: float = STALL,
         on_denied: Callable[[], None] = lambda: None,
+        on_served: Callable[[], None] = lambda: None,
     ) -> None:
         """Prepare; nothing is read yet.
 
@@ -101,6 +102,7 @@ class Reflector:
             metrics: counts restarts.
             stall: seconds of silence after which a watch counts as dead.
             on_denied: called whenever `denied` has changed.
+            on_served: called whenever `served` has changed; the objects are in the store then.
         """
         self.store = store
         self.namespace = namespace
@@ -115,11 +117,13 @@ class Reflector:
         self._metrics = metrics
         self._stall = stall
         self._on_denied = on_denied
+        self._on_served = on_served
         self._denied_since: float | None = None
         self._failing_since: float | None = None
         self._refused = False  # whether the last answer was an error of the API server's own
         self._retry = Backoff(*RETRY)
         self._unserved = Backoff(*UNSERVED_RETRY)
+        self._expected = asyncio.Event()
 
     def synced(self) -> bool:
         """Whether the store is known to be up to date, or the kind is not served.
@@ -191,14 +195,15 @@ class Reflector:
                 same = known is not None and (known.uid, known.version) == (obj.uid, obj.version)
                 objects.append(known if same and known is not None else obj)
         store.replace(objects, version, self.namespace)
-        if not self.served:
-            _log.info("%s is served now", store.resource)
-        self.served = True
         self.problem = ""
         self._failing_since = None
         self._unserved.reset()
         self.settled.set()
         self._allowed()
+        if not self.served:
+            _log.info("%s is served now", store.resource)
+            self.served = True
+            self._on_served()
         return version
 
     def _outdated(self) -> bool:
@@ -261,18 +266,28 @@ class Reflector:
 
         What is cached stays: if the kind comes back, the next list shows what is gone.
         """
-        if self.served:
+        was_served, self.served = self.served, False
+        self.problem = "not served by the API server"
+        self._failing_since = None
+        self.settled.set()
+        self._allowed()
+        if was_served:
             _log.warning(
                 "%s (%s) is not served by the API server; waiting until it is",
                 self.store.resource,
                 self.store.resource.api_version,
             )
-        self.served = False
-        self.problem = "not served by the API server"
-        self._failing_since = None
-        self.settled.set()
-        self._allowed()
-        await asyncio.sleep(self._unserved.next())
+            self._on_served()
+        self._expected.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._unserved.next()):
+                await self._expected.wait()
+
+    def expect(self) -> None:
+        """Ask at once whether the kind is served, if it was not: another kind of its group is now."""
+        if not self.served:
+            self._unserved.reset()
+            self._expected.set()
 
     def _allowed(self) -> None:
         """Take note of an answer that shows the right to list."""

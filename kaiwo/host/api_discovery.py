@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from kaiwo.engine.errors import EngineError
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_WHILE_MISSING = 10.0  # seconds between requests while a kind is missing
-_WHILE_COMPLETE = 300.0  # seconds otherwise: CRDs are hardly ever removed
+_SOON = 10.0  # seconds between requests while a kind is missing, and after a watch saw one come or go
+_LATER = 300.0  # seconds otherwise: a kind that nobody watches is hardly ever removed
 
 
 class ServedKinds:
@@ -28,6 +29,7 @@ class ServedKinds:
         self._needed = frozenset(needed)
         self._missing: frozenset[Resource] = frozenset()
         self._listeners: list[Callable[[], None]] = []
+        self._asked = asyncio.Event()
 
     def __call__(self, resource: Resource) -> bool:
         """Whether the kind is served."""
@@ -37,9 +39,15 @@ class ServedKinds:
         """Register a callback for changes of the served kinds."""
         self._listeners.append(listener)
 
+    def ask(self) -> None:
+        """Poll at once: a watch saw that a kind came or went."""
+        self._asked.set()
+
     async def run(self) -> None:
         """Poll until cancelled."""
+        asked = False
         while self._needed:
+            self._asked.clear()
             try:
                 missing = self._needed - await self._client.served(self._needed)
             except EngineError as error:
@@ -51,4 +59,9 @@ class ServedKinds:
                     self._missing = missing
                     for listener in self._listeners:
                         listener()
-            await asyncio.sleep(_WHILE_MISSING if self._missing else _WHILE_COMPLETE)
+            # Discovery may be behind the watches, so it is asked twice.
+            pause = _SOON if self._missing or asked else _LATER
+            asked = False
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    asked = await self._asked.wait()

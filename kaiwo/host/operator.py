@@ -167,6 +167,7 @@ class Operator:
         )  # fmt: skip
         cluster = ClusterFacts(manager.cache, self._registry.vendors, lambda: self._config.current)
         self._served = ServedKinds(self._client, _needed(self._registry))
+        manager.on_served_change(lambda _: self._served.ask())
         coroutines = PluginCoroutines(self._limit)
         self._listeners = Listeners(plugins.listeners, self._settings_of, coroutines)
         self._lifecycles = Lifecycles(plugins.lifecycles, self._settings_of, coroutines)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 MODULE = """
 import asyncio
 import os
+import signal
 import subprocess
 import tempfile
 import time
@@ -72,8 +73,16 @@ async def waits_for_a_program(directory):
     await asyncio.to_thread(runs_a_program, directory)
 
 
+async def presses_ctrl_c(directory):
+    process = await asyncio.create_subprocess_exec("sh", "-c", "kill -INT $$; sleep 5")
+    if await process.wait() != -signal.SIGINT:
+        raise ViolationError("O6", "the program went on")
+
+
 def cases():
-    for run in (fails, cannot, ends_the_process, waits, is_held_up, waits_for_a_program):
+    for run in (
+        fails, cannot, ends_the_process, waits, is_held_up, waits_for_a_program, presses_ctrl_c
+    ):
         yield StandaloneCase("H", run.__name__, run)
 """
 
@@ -111,6 +120,12 @@ async def test_a_case_whose_process_ends_has_failed(module: Any) -> None:
     """The campaign goes on with the others."""
     result = await Processes(module.cases)(_case(module, "ends_the_process"))
     assert (result.oracle, result.message) == ("error", "its process ended with 7")
+
+
+async def test_a_program_of_a_case_can_be_interrupted(module: Any) -> None:
+    """As by a user who presses Ctrl-C in it; the process of the case goes on."""
+    result = await Processes(module.cases)(_case(module, "presses_ctrl_c"))
+    assert (result.oracle, result.message) == ("", "")
 
 
 async def _interrupted(module: Any, name: str) -> tuple[int, str]:

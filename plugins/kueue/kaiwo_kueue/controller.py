@@ -80,8 +80,6 @@ _FAILED_RETRY = 10.0  # seconds until writes that failed are tried again; double
 _LONGEST_RETRY = 300.0
 _STALE_RETRY = 1.0  # seconds, should the event that ends a conflict never come
 _HOLDER_DELAY = 0.5  # seconds in which changes of workloads that hold queues are reconciled together
-_KUEUE_CHECK = 5.0  # seconds between discoveries while Kueue is not installed
-_KIND_CHECK = 300.0  # seconds between discoveries while this Kueue lacks a kind
 
 
 def build(host: ControllerHost) -> None:
@@ -106,7 +104,7 @@ class QueueConfigController:
         self._pools = PoolReader(host)
         self._demand = Demand(host)
         self._executor = SyncExecutor(host.manager)
-        self._kueue = KueueApi(host.manager.client)
+        self._kueue = KueueApi(host.manager)
         self._reporter = ConditionReporter(host.manager.event_recorder, bad_when_true=(OUTSIDE,))
         host.manager.conditions.add(QUEUE_CONFIG, SINGLETON)
         self._gauges = CapacityGauges(host.manager.metrics.registry)
@@ -135,6 +133,7 @@ class QueueConfigController:
         self._pools.on_change(self._requeue)
         self._demand.on_change(self._requeue)
         host.on_config_change(self._requeue)
+        host.manager.on_served_change(lambda kind: self._requeue() if kind in SYNCED else None)
         host.manager.client.failing_writes.on_change(lambda ended: self._requeue() if ended else None)
 
     def _requeue(self) -> None:
@@ -346,9 +345,7 @@ class QueueConfigController:
         self._retry_after = 0.0
         if self._executor.unreleased:
             return RELEASE_SECONDS
-        if CLUSTER_QUEUE in missing:
-            return _KUEUE_CHECK
-        return wait or (_KIND_CHECK if missing else None)
+        return wait
 
     async def _write(self, entry: CachedObject, document: Object) -> None:
         before = lenient_map(entry.part("status"))

@@ -43,13 +43,13 @@ def bare(control_plane: Any, install: Callable[[Any], None]) -> Iterator[Any]:
 @pytest.fixture
 def appear(
     control_plane: Any, bare: Any, apply_crd: Callable[[Any, Object], None]
-) -> Callable[[], list[str]]:
+) -> Callable[..., list[str]]:
     """A function that installs Kueue's CRDs in their stored version, without a webhook; their names."""
 
-    def install_kueue() -> list[str]:
+    def install_kueue(*, but: str = "") -> list[str]:
         names = []
         for crd in control_plane.api.get(_CRDS)["items"]:
-            if crd["spec"]["group"] != GROUP:
+            if crd["spec"]["group"] != GROUP or crd["spec"]["names"]["plural"] == but:
                 continue
             spec = {key: value for key, value in crd["spec"].items() if key != "conversion"}
             spec["versions"] = [item for item in spec["versions"] if item["storage"]]
@@ -68,6 +68,16 @@ async def there(bare: Any) -> AsyncIterator[Client]:
         yield client
 
 
+def job_in(namespace: str) -> Object:
+    """A KaiwoJob named ``waits``."""
+    return {
+        "apiVersion": KAIWO_JOB.api_version,
+        "kind": "KaiwoJob",
+        "metadata": {"name": "waits", "namespace": namespace},
+        "spec": {"image": "registry.example/train:1"},
+    }
+
+
 def says(word: str, reason: str) -> Callable[[Object | None], bool]:
     """Whether a KaiwoQueueConfig has a status for a reason."""
 
@@ -80,7 +90,7 @@ def says(word: str, reason: str) -> Callable[[Object | None], bool]:
 
 
 async def test_kueue_may_be_absent_come_and_go(
-    bare: Any, there: Client, appear: Callable[[], list[str]], operator: Start
+    bare: Any, there: Client, appear: Callable[..., list[str]], operator: Start
 ) -> None:
     """Shown on the KaiwoQueueConfig and on each workload, never fatal; the served version is written."""
     version = "v1beta1" if bare.generation == "older" else "v1beta2"
@@ -88,13 +98,7 @@ async def test_kueue_may_be_absent_come_and_go(
     await until(there, QUEUE_CONFIG, None, "kaiwo", says("PENDING", "KueueNotInstalled"), timeout=120)
     namespace = "absent"
     bare.create_namespace(namespace)
-    job = {
-        "apiVersion": KAIWO_JOB.api_version,
-        "kind": "KaiwoJob",
-        "metadata": {"name": "waits", "namespace": namespace},
-        "spec": {"image": "registry.example/train:1"},
-    }
-    await there.create(KAIWO_JOB, job)
+    await there.create(KAIWO_JOB, job_in(namespace))
     unavailable = lambda obj: obj and obj.get("status", {}).get("reason") == "QueueUnavailable"  # noqa: E731
     await until(there, KAIWO_JOB, namespace, "waits", unavailable, timeout=120)
 
@@ -114,3 +118,27 @@ async def test_kueue_may_be_absent_come_and_go(
         await there.delete(CUSTOM_RESOURCE_DEFINITION, None, name)
     await until(there, QUEUE_CONFIG, None, "kaiwo", says("PENDING", "KueueNotInstalled"), timeout=120)
     await there.delete(KAIWO_JOB, namespace, "waits")
+
+
+async def test_a_kind_of_kueue_that_comes_after_the_others_is_noticed_at_once(
+    bare: Any, there: Client, appear: Callable[..., list[str]], operator: Start
+) -> None:
+    """An installation applies one CRD after another; what the operator wrote between is completed."""
+    await operator(kubeconfig=bare.kubeconfig)
+    namespace = "one-by-one"
+    bare.create_namespace(namespace)
+    await there.create(KAIWO_JOB, job_in(namespace))
+    appear(but=LOCAL_QUEUE.plural)
+
+    def only_local_queues_lack(obj: Object | None) -> bool:
+        conditions = ((obj or {}).get("status") or {}).get("conditions", ())
+        lack = [item["type"] for item in conditions if item["reason"] == "NotServed"]
+        return says("READY", "Synced")(obj) and lack == ["LocalQueuesSynced"]
+
+    await until(there, QUEUE_CONFIG, None, "kaiwo", only_local_queues_lack, timeout=120)
+    names = appear()
+    has_child = lambda obj: obj and obj.get("status", {}).get("childUID")  # noqa: E731
+    await until(there, KAIWO_JOB, namespace, "waits", has_child, timeout=120)
+    await there.delete(KAIWO_JOB, namespace, "waits")
+    for name in names:
+        await there.delete(CUSTOM_RESOURCE_DEFINITION, None, name)
