@@ -24,7 +24,7 @@ _TICK: Final = 0.25
 _MEMORY: Final = 2.0
 """Seconds over which runnable threads are averaged."""
 
-_RUNNABLE: Final = 1.5
+_RUNNABLE: Final = 2.25
 """Runnable threads for each core up to which a case may start. With one for each core none waits."""
 
 _AT_ONCE: Final = 0.5
