@@ -203,7 +203,9 @@ WAITS: Final[Meanings] = {
         "is about that.",
     ),
     "Suspended": Meaning(
-        "PENDING", "Somebody suspended the created object. Set its `spec.suspend` to false."
+        "PENDING",
+        "Somebody suspended the created object or the download Job. Set its `spec.suspend` to false. Where "
+        "Kueue did it, with `manageJobsWithoutQueueName`, the message says so, and what ends that.",
     ),
     "Adopting": Meaning("PENDING", "Kaiwo is about to become the owner of an object that it adopts."),
     "Waiting": Meaning("PENDING", "It waited; written afterwards, when the wait itself was not observed."),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from kaiwo.api.conditions import Condition, find_condition
 from kaiwo.engine.resource import CONFIG_MAP, JOB
 from kaiwo.plugin.observation import Outcome
+from kaiwo.workload import plugin_calls
 from kaiwo.workload.download import job, requested, state
 from kaiwo.workload.download.requested import CONDITION
 from kaiwo.workload.json_access import lenient_map
@@ -77,7 +78,7 @@ def next_step(case: PlanContext, resolved: Resolved, child: Object) -> Step | Bl
         if found is not None and not is_ours(found, workload, facts.made):
             return conflict(found, "Job" if found is live else "ConfigMap", workload)
     if live is not None and _fetched(live) == fingerprint and not _is_deleting(live):
-        outcome = state.observe(workload, live, facts)
+        outcome = _observe(case, live)
         if outcome.status == "COMPLETE":
             return Step(conditions=(_finished(workload, fingerprint),))
         if outcome.status == "FAILED":
@@ -137,10 +138,18 @@ def _in_progress(
 ) -> Step:
     """The step while the Job downloads what is wanted."""
     workload, facts = case.workload, case.facts
-    outcome, running = state.observe(workload, live, facts), state.running_pod(live, facts)
+    outcome, running = _observe(case, live), state.running_pod(live, facts)
     reason = "JobInProgress" if state.has_begun(live, facts) else "JobPending"
     condition = _download_condition(workload, "False", reason, outcome.message)
     return Step(outcome, (condition,), writes, rendered, pod_name(running) if running else "")
+
+
+def _observe(case: PlanContext, live: Object) -> Outcome:
+    """The outcome of the Job, with what the queue system says of it if it is suspended."""
+    queue, known = case.registry.queue, case.facts.download_queue_facts
+    suspended = lenient_map(live.get("spec")).get("suspend")
+    admission = plugin_calls.admission(queue, live, known) if queue and known and suspended else None
+    return state.observe(case.workload, live, case.facts, admission)
 
 
 def missing_source(workload: Workload, registry: Registry, facts: Facts) -> Blocked | None:

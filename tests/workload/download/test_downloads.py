@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ import kaiwo_storage_s3_gcs_azure_git_hf.plugin
 from kaiwo.api.resolved_config import ResolvedConfig
 from kaiwo.engine.resource import CONFIG_MAP, JOB, PERSISTENT_VOLUME_CLAIM
 from kaiwo.plugin.observation import Finding
+from kaiwo.plugin.queues import Admission, QueueAssignment, QueueFacts, QueueSystem
 from kaiwo.testing import config, job, plugins, service
 from kaiwo.testing.builders import NOW
 from kaiwo.workload.download.progress import Progress
@@ -410,6 +412,43 @@ def test_a_missing_secret_is_reported_in_the_kubelets_words(fetching: World) -> 
     later = Finding("FailedMount", "Unable to attach or mount volumes: timed out")
     fetching.set(warning_event=later)
     assert not fetching.plan().statuses
+
+
+def held(world: World, admission: Admission | None) -> None:
+    """Load a queue system that says this of every object, and let it suspend the download Job."""
+    system = QueueSystem(
+        "q",
+        assign=lambda _, __: QueueAssignment("main", {"queue": "main"}),
+        admission=lambda _, __: admission,
+    )
+    known = QueueFacts(objects={}, default_queue="main")
+    world.registry = replace(world.registry, queue=system)
+    world.set(queue_facts=known, download_queue_facts=known)
+    change(world, spec={**download(world)["spec"], "suspend": True})
+
+
+def test_a_download_job_that_the_queue_system_holds_says_so_in_its_words(fetching: World) -> None:
+    """Kaiwo queues no downloads, but the cluster may: to set spec.suspend to false would be undone."""
+    held(fetching, Admission("pending", "Inadmissible", "waits in queue default: no quota"))
+    fetching.settle()
+    assert reported(fetching) == ("PENDING", "Inadmissible")
+    assert fetching.status["message"] == f"download Job {NAME}: waits in queue default: no quota"
+    assert fetching.condition("DownloadJobSucceeded")["reason"] == "JobPending"
+
+
+def test_a_download_job_that_is_admitted_is_about_to_start(fetching: World) -> None:
+    """The queue system resumes it in a moment: nobody has to do anything."""
+    held(fetching, Admission("admitted", "Admitted", "admitted"))
+    fetching.settle()
+    assert reported(fetching) == ("PENDING", "Downloading")
+
+
+def test_a_download_job_that_somebody_suspended_says_how_it_goes_on(fetching: World) -> None:
+    """Also where the queue system knows nothing of it."""
+    held(fetching, None)
+    fetching.settle()
+    assert reported(fetching) == ("PENDING", "Suspended")
+    assert "set its spec.suspend to false" in fetching.status["message"]
 
 
 def test_a_missing_key_of_the_environment_is_reported(fetching: World) -> None:
