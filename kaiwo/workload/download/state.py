@@ -117,6 +117,15 @@ def has_begun(job: Object, facts: Facts) -> bool:
     return pod_status.started(_owned(job, facts)) is not None
 
 
+def last_try(job: Object, facts: Facts) -> datetime | None:
+    """When the last pod of a live download Job was created, or the Job where no pod is known."""
+    times = [
+        parse_time(lenient_map(obj.get("metadata")).get("creationTimestamp"))
+        for obj in (job, *_owned(job, facts))
+    ]
+    return max((at for at in times if at is not None), default=None)
+
+
 def _active(workload: Workload, job: Object, name: str, owned: list[Object], facts: Facts) -> Outcome:
     pods = pod_status.current(owned)
     if any(pod_status.runs(pod) for pod in pods):

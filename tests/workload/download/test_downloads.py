@@ -23,7 +23,7 @@ from kaiwo.plugin.queues import Admission, QueueAssignment, QueueFacts, QueueSys
 from kaiwo.testing import config, job, plugins, service
 from kaiwo.testing.builders import NOW
 from kaiwo.workload.download.progress import Progress
-from kaiwo.workload.model import DeletedChild, Registry
+from kaiwo.workload.model import Delete, DeletedChild, Registry
 from kaiwo.workload.plans.blocked import REJECTED_RETRY_SECONDS
 
 if TYPE_CHECKING:
@@ -490,6 +490,110 @@ def without_job(world: World) -> None:
     """Let the download Job be collected after its end."""
     beside = {key: obj for key, obj in world.facts.auxiliaries.items() if key[0] != JOB}
     world.set(auxiliaries=beside)
+
+
+def without_claim(world: World) -> None:
+    """Let somebody delete the claim."""
+    beside = {key: obj for key, obj in world.facts.auxiliaries.items() if key[0] != PERSISTENT_VOLUME_CLAIM}
+    world.set(auxiliaries=beside)
+
+
+def going(obj: Object) -> Object:
+    """An object that is being deleted."""
+    return {**obj["metadata"], "deletionTimestamp": "2026-01-02T04:00:00Z"}
+
+
+def test_a_volume_that_was_deleted_after_its_download_is_filled_again(fetching: World) -> None:
+    """Its claim is made again, and is empty: the workload would start without its data."""
+    ended(fetching, "Complete")
+    without_claim(fetching)
+    plan = fetching.plan()
+    assert [type(write).__name__ for write in plan.writes] == ["Apply", "Delete"]
+    fetching.settle()
+    assert fetching.facts.live is None
+    key = (PERSISTENT_VOLUME_CLAIM, "train-data")
+    later = {**fetching.facts.auxiliaries[key]["metadata"], "creationTimestamp": "2026-01-02T03:05:01Z"}
+    claim(fetching, metadata=later)
+    fetching.settle()
+    why = "because PersistentVolumeClaim train-data was deleted after a download"
+    assert fetching.status["message"].endswith(why)
+
+
+def test_a_volume_that_was_made_again_after_its_download_is_filled_again(fetching: World) -> None:
+    """The claim alone shows it, whatever the operator has seen: it is younger than the last try."""
+    ended(fetching, "Complete")
+    key = (PERSISTENT_VOLUME_CLAIM, "train-data")
+    later = {**fetching.facts.auxiliaries[key]["metadata"], "creationTimestamp": "2026-01-02T03:05:01Z"}
+    claim(fetching, metadata=later)
+    [write] = fetching.plan().writes
+    assert isinstance(write, Delete)
+    again = pod(phase="Succeeded")
+    again["metadata"]["creationTimestamp"] = "2026-01-02T03:05:02Z"
+    fetching.set(download_pods=(again,))
+    assert [write.obj["metadata"]["name"] for write in fetching.plan().writes] == ["train"]
+
+
+def test_a_volume_that_is_made_again_later_is_filled_again_also_without_the_job(fetching: World) -> None:
+    """The Job may be gone: the condition says when the download had ended. The second download counts."""
+    ended(fetching, "Complete")
+    fetching.settle()
+    without_job(fetching)
+    key = (PERSISTENT_VOLUME_CLAIM, "train-data")
+    later = {**fetching.facts.auxiliaries[key]["metadata"], "creationTimestamp": "2026-01-02T03:30:00Z"}
+    claim(fetching, metadata=later)
+    fetching.set(live=None, missing_child=DeletedChild(fetching.facts.live, deletion_seen=True))
+    fetching.obj = {**fetching.obj, "status": fetching.plan().statuses[-1]}
+    assert reported(fetching) == ("PENDING", "Downloading")
+    assert fetching.condition("DownloadJobSucceeded")["status"] == "False"
+    fetching.settle()
+    assert fetching.facts.live is None
+    created = {**download(fetching)["metadata"], "creationTimestamp": "2026-01-02T03:30:01Z"}
+    fetching.at(NOW + timedelta(hours=1))
+    change(fetching, metadata=created)
+    ended(fetching, "Complete")
+    fetching.settle()
+    assert fetching.facts.live is not None
+
+
+def test_nothing_starts_on_a_volume_that_is_being_deleted(fetching: World) -> None:
+    """No pod can use it any more, and it is made again only while there is no child."""
+    ended(fetching, "Complete")
+    claim(fetching, metadata=going(fetching.facts.auxiliaries[PERSISTENT_VOLUME_CLAIM, "train-data"]))
+    [write] = fetching.plan().writes
+    assert isinstance(write, Delete)
+    without_job(fetching)
+    fetching.settle()
+    assert reported(fetching) == ("PENDING", "VolumeMissing")
+    assert "PersistentVolumeClaim train-data is being deleted" in fetching.status["message"]
+    without_claim(fetching)
+    fetching.settle()
+    assert fetching.facts.auxiliaries.keys() >= {(JOB, NAME), (PERSISTENT_VOLUME_CLAIM, "train-data")}
+
+
+def test_a_download_goes_on_while_its_volume_is_being_deleted(fetching: World) -> None:
+    """Kubernetes keeps a volume that a pod uses; the condition says what becomes of it."""
+    running(fetching)
+    claim(fetching, metadata=going(fetching.facts.auxiliaries[PERSISTENT_VOLUME_CLAIM, "train-data"]))
+    fetching.settle()
+    assert reported(fetching) == ("PENDING", "Downloading")
+    ready = fetching.condition("StorageReady")
+    assert (ready["status"], ready["reason"]) == ("False", "VolumeMissing")
+
+
+def test_a_volume_without_downloads_that_is_being_deleted_is_made_again_before_the_start(
+    world: World,
+) -> None:
+    """A pod of a child that exists would wait for it for ever."""
+    world.registry = REGISTRY
+    world.obj = job(image="image:1", storage={"storageEnabled": True, "data": {"storageSize": "10Gi"}})
+    (made, *_) = world.plan().writes
+    world.execute(made)
+    claim(world, metadata=going(world.facts.auxiliaries[PERSISTENT_VOLUME_CLAIM, "train-data"]))
+    world.settle()
+    assert reported(world) == ("PENDING", "VolumeMissing")
+    without_claim(world)
+    world.settle()
+    assert world.facts.live is not None
 
 
 def test_a_finished_download_is_recognised_by_its_hash_and_not_by_a_text(fetching: World) -> None:
