@@ -10,6 +10,8 @@ from typing import Annotated, Final, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, StringConstraints
 
+from kaiwo_storage_s3_gcs_azure_git_hf import globs
+
 _BUCKET: Final = re.compile(r"[A-Za-z0-9_$][A-Za-z0-9._:-]*")
 """What any store allows: ``$`` begins system containers of Azure, ``:`` follows a tenant of Ceph."""
 
@@ -48,7 +50,14 @@ Prefix: TypeAlias = Annotated[str, StringConstraints(max_length=1024)]
 """A folder inside a store; empty or ``.`` is the whole bucket."""
 
 
-Glob: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=1024)]
+def _check_glob(glob: str) -> str:
+    globs.compile_glob(glob)
+    return glob
+
+
+Glob: TypeAlias = Annotated[
+    str, StringConstraints(min_length=1, max_length=1024), AfterValidator(_check_glob)
+]
 """A shell pattern relative to a folder."""
 
 BucketName: TypeAlias = Annotated[

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from kaiwo.plugin.kit.fields import ValueReference
-from kaiwo_storage_s3_gcs_azure_git_hf.download import errors, globs, listing, secret_files
+from kaiwo_storage_s3_gcs_azure_git_hf import globs
+from kaiwo_storage_s3_gcs_azure_git_hf.download import errors, listing, secret_files
 from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import ConfigError, NotAvailableError
 from kaiwo_storage_s3_gcs_azure_git_hf.download.http_client import HttpClient
 from kaiwo_storage_s3_gcs_azure_git_hf.download.journal import fingerprint
