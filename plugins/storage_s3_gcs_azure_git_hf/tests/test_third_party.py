@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kaiwo.testing.object_server import serve_objects
+
 if TYPE_CHECKING:
     from kaiwo.api.download import Downloads
 
@@ -57,6 +59,52 @@ def test_a_source_of_another_package_uses_the_same_engine(configured: Any, objec
         if name.lower() == "x-token"
     } == {"CANARY"}
     assert "CANARY" not in outcome.err
+
+
+def away(url: str) -> Any:
+    """A fault that redirects to another server."""
+
+    def redirect(handler: Any) -> bool:
+        handler.send_response(302)
+        handler.send_header("Location", url)
+        handler.send_header("Content-Length", "0")
+        handler.end_headers()
+        return True
+
+    return redirect
+
+
+def test_a_header_with_a_secret_does_not_follow_a_redirect_to_another_server(
+    configured: Any, objects: Any
+) -> None:
+    """The object store client drops Authorization there, and would send any other header along."""
+    with serve_objects() as other:
+        other.content["file"] = b"12345"
+        objects.faults["file"] = away(f"{other.url}/bucket/file")
+        outcome = configured({"http": [item(configured, f"{objects.url}/bucket/file", b"12345")]})
+        configured.assert_failed(outcome, 2, "http[0]", "X-Token would go with it", "Authorization")
+        assert other.requests == []
+
+
+def test_authorization_is_left_out_where_a_redirect_leads_to_another_server(
+    configured: Any, objects: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of servers that keep content elsewhere; the content comes from there."""
+
+    def authorized(items: list[dict[str, Any]], downloads: Downloads) -> None:
+        token = downloads.secret("http[0]", items[0]["token"])
+        headers = {"Authorization": f"Bearer {token}"}
+        downloads.http("http[0]", items[0]["url"], items[0]["targetPath"], headers=headers)
+
+    monkeypatch.setattr(sys.modules["kaiwo_elsewhere"], "fetch", authorized)
+    with serve_objects() as other:
+        other.content["file"] = b"12345"
+        objects.faults["file"] = away(f"{other.url}/bucket/file")
+        outcome = configured({"http": [item(configured, f"{objects.url}/bucket/file", b"12345")]})
+        assert outcome.code == 0, outcome.err
+        assert configured.files() == {"x/file": b"12345"}
+        assert {name.lower() for _, _, headers in other.requests for name in headers} >= {"host"}
+        assert "CANARY" not in str([headers.items() for _, _, headers in other.requests])
 
 
 def test_a_web_server_without_ranges_is_read_in_one_piece(configured: Any, objects: Any) -> None:

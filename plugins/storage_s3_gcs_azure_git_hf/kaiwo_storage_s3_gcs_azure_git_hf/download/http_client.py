@@ -76,6 +76,7 @@ class HttpClient:
         credentials: Mapping[str, str] | None = None,
         body: bytes | None = None,
         endpoint: bool = False,
+        same_origin: bool = False,
     ) -> Iterator[HTTPResponse]:
         """Send a request and follow redirects; the response can be read inside the context.
 
@@ -87,9 +88,11 @@ class HttpClient:
             body: the body.
             endpoint: whether the user wrote the URL; then a literal address is checked here and connected
                 directly.
+            same_origin: whether a redirect that leaves the origin of the URL is not followed.
 
         Raises:
-            RedirectError: a redirect leads to something other than http or https, or there are too many.
+            RedirectError: a redirect leads to something other than http or https, or where it must not, or
+                there are too many.
             OSError: there was no response, or the request cannot be sent.
         """
         place = _split(url)
@@ -109,6 +112,8 @@ class HttpClient:
             _release(connection, response)
             target = _split(response.getheader("location") or "", place.geturl())
             if crosses_origin(place, target):
+                if same_origin:
+                    raise RedirectError(f"it leads to another server, {target.scheme}://{target.hostname}")
                 secret = {}
             if response.status == _SEE_OTHER and body is not None:
                 method, body = "GET", None

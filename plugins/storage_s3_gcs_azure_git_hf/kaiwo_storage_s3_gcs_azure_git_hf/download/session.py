@@ -18,7 +18,7 @@ from kaiwo.plugin.kit.fields import ValueReference
 from kaiwo_storage_s3_gcs_azure_git_hf import globs
 from kaiwo_storage_s3_gcs_azure_git_hf.download import errors, listing, secret_files
 from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import ConfigError, NotAvailableError
-from kaiwo_storage_s3_gcs_azure_git_hf.download.http_client import HttpClient
+from kaiwo_storage_s3_gcs_azure_git_hf.download.http_client import HttpClient, RedirectError
 from kaiwo_storage_s3_gcs_azure_git_hf.download.journal import fingerprint
 from kaiwo_storage_s3_gcs_azure_git_hf.download.object_headers import HeaderReader
 from kaiwo_storage_s3_gcs_azure_git_hf.download.retries import retry
@@ -47,6 +47,9 @@ _HOST = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")
 
 _URL_PATH = re.compile(r"(?:[A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{2})*")
 """A path of a URL (RFC 3986 3.3)."""
+
+_DROPPED_BY_CLIENT = frozenset({"authorization", "cookie", "proxy-authorization"})
+"""Headers that the object store client sends to no other server after a redirect; it sends all others."""
 
 _PART_TIMEOUT = timedelta(minutes=30)
 _FILE_TIMEOUT = timedelta(days=1)
@@ -149,9 +152,19 @@ class DownloadSession:
         return {"client_options": options, "retry_config": {"max_retries": 0, "retry_timeout": stall}}
 
     def object(
-        self, where: str, store: ObjectStore, key: str, target: str, sha256: str | None = None
+        self,
+        where: str,
+        store: ObjectStore,
+        key: str,
+        target: str,
+        sha256: str | None = None,
+        *,
+        check: Callable[[], None] | None = None,
     ) -> None:
-        """Add one object, downloaded to `target`, relative to the data volume."""
+        """Add one object, downloaded to `target`, relative to the data volume.
+
+        `check` is called before its store is asked for anything.
+        """
         volume = self.volume("data")
         path = volume.resolve(where, target)
         key = key.lstrip("/")  # as the client normalises it
@@ -162,6 +175,8 @@ class DownloadSession:
         def lookup() -> list[ObjectFile]:
             import obstore
 
+            if check is not None:
+                check()
             retry_after = partial(store.headers.retry_after, key) if store.headers else float
             meta = self._call(
                 where, f"{store.name}/{key}", lambda: obstore.head(store.remote, key), retry_after
@@ -233,7 +248,44 @@ class DownloadSession:
         extra = dict(headers or {})
         reader = self.headers(lambda key: (f"{root}/{quote(key)}", extra))
         store = ObjectStore(remote, root, plain=True, headers=reader)
-        self.object(where, store, unquote(place.path.lstrip("/")), target, sha256 and sha256.lower())
+        key = unquote(place.path.lstrip("/"))
+        url = f"{root}/{quote(key)}"
+        follows = any(name.lower() not in _DROPPED_BY_CLIENT for name in extra)
+        check = partial(self._check_redirects, where, url, extra) if follows else None
+        self.object(where, store, key, target, sha256 and sha256.lower(), check=check)
+
+    def _check_redirects(self, where: str, url: str, headers: Mapping[str, str]) -> None:
+        """Check that a server sends the client nowhere else, which would take these headers along.
+
+        Raises:
+            DownloadError: it does, or does not respond.
+        """
+
+        def probe() -> None:
+            with self.http_client.send(
+                "GET",
+                url,
+                headers={"Range": "bytes=0-0"},
+                credentials=headers,
+                endpoint=True,
+                same_origin=True,
+            ):
+                pass
+
+        import ssl
+
+        try:
+            self.retry(probe)
+        except RedirectError as error:
+            raise ConfigError(
+                where,
+                f"{url}: redirect blocked, since {', '.join(sorted(headers))} would go with it: {error}",
+                "name the URL of the other server, or send the credentials as Authorization",
+            ) from None
+        except ssl.SSLCertVerificationError:
+            raise ConfigError(where, f"{url}: {errors.UNTRUSTED[0]}", errors.UNTRUSTED[1]) from None
+        except OSError as error:
+            raise self.to_download_error(where, url, ConnectionError(type(error).__name__)) from None
 
     def listing(
         self,
