@@ -49,6 +49,14 @@ def test_empty_objects_with_others_below_are_folders(download: Any, objects: Any
     assert download.files() == {"d/e/x": b"1", "f/y": b"2", "d-z": b"", "z": b""}
 
 
+def test_the_markers_of_hadoop_are_no_files(download: Any, objects: Any) -> None:
+    """EMR and the connectors for S3 and GCS write them beside a folder, and at the end of empty ones."""
+    content = {"d/x": b"1", "d_$folder$": b"", "e_$folder$": b"", "kept_$folder$": b"1"}
+    outcome = fetch(download, objects, content)
+    assert outcome.code == 0, outcome.err
+    assert download.files() == {"d/x": b"1", "kept_$folder$": b"1"}
+
+
 def test_an_object_and_the_marker_of_a_folder_of_its_name(download: Any, objects: Any) -> None:
     """The object is what counts: its key is the one that can be read."""
     outcome = fetch(download, objects, {"a": b"12345", "a/": b""})
