@@ -101,3 +101,22 @@ def test_a_slash_before_a_key_costs_no_check(download: Any, objects: Any) -> Non
     objects.checksums["a"] = {"x-amz-checksum-crc32": "AAAAAA=="}
     items = download.s3(objects.url, files=[{"path": "/a", "targetPath": "a.bin"}])
     download.assert_failed(download(items), 4, "x-amz-checksum-crc32")
+
+
+def test_names_in_plans_and_messages_cannot_forge_a_line_or_turn_its_direction(
+    download: Any, objects: Any
+) -> None:
+    """Whoever may write to the bucket chooses them; the file has the name of the object."""
+    key = "a\u2028b\u202ec"
+    outcome = fetch(download, objects, {f"{key}/x": b"1"})
+    assert outcome.code == 0, outcome.err
+    assert download.files() == {f"{key}/x": b"1"}
+    plan = download(download.s3(objects.url, folders=[WHOLE]), "--dry-run")
+    assert plan.code == 0, plan.err
+    assert "/a\\u2028b\\u202ec/x -> " in plan.out
+    assert all(line.isprintable() for line in plan.out.splitlines())
+    missing = [{"path": "a\u202eb\x1b[2J", "targetPath": "t"}]
+    outcome = download(download.s3(objects.url, files=missing))
+    assert outcome.code in (2, 3), outcome.err
+    assert "a\\u202eb" in outcome.line
+    assert outcome.line.isprintable()

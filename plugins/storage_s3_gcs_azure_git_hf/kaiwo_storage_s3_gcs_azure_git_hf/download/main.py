@@ -28,6 +28,7 @@ from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import (
     DiskFullError,
     DownloadError,
     LimitError,
+    printable,
 )
 from kaiwo_storage_s3_gcs_azure_git_hf.download.journal import Journal
 from kaiwo_storage_s3_gcs_azure_git_hf.download.progress import DownloadProgress, format_bytes
@@ -87,9 +88,10 @@ def _print_err(line: str) -> None:
 
 def _print_plan(files: Sequence[ObjectFile], session: DownloadSession) -> None:
     for file in files:
-        _print_out(f"{format_bytes(file.size):>10}  {file.name} -> {file.path}  ({file.where})")
+        line = printable(f"{file.name} -> {file.path}  ({file.where})")
+        _print_out(f"{format_bytes(file.size):>10}  {line}")
     for task in session.tasks:
-        _print_out(f"{'':>10}  {task.summary}  ({task.where})")
+        _print_out(f"{'':>10}  {printable(f'{task.summary}  ({task.where})')}")
     total = sum(file.size for file in files)
     _print_out(f"{format_bytes(total)} in {len(files)} files, {len(session.tasks)} repositories")
 
@@ -147,7 +149,7 @@ def _print_warnings(session: DownloadSession, arguments: argparse.Namespace) -> 
         if arguments.progress == "json":
             _print_err(json.dumps({"event": "warning", "message": warning}))
         else:
-            _print_err(f"warning: {warning}")
+            _print_err(f"warning: {printable(warning)}")
 
 
 def _report(arguments: argparse.Namespace, summary: dict[str, Any], code: int, line: str) -> None:
