@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
+_SHOWN_SUBMODULES = 3
+
 
 @dataclass(slots=True, eq=False)
 class GitTask:
@@ -109,6 +111,8 @@ class GitTask:
                 f"{f' in {source.item.part}' if source.item.part else ''}",
                 "check path and branch; submodules are not fetched",
             )
+        if clone.submodules:
+            source.session.warn(self.where, _submodule_warning(clone.submodules))
         self._claim(files)
         _move(root, files, source)
         self._record().finish(commit, files)
@@ -181,6 +185,14 @@ class GitTask:
         return NetworkError(
             self.where, f"{self.summary}: git fetch failed: {cause}", "check the host and the network"
         )
+
+
+def _submodule_warning(paths: Sequence[str]) -> str:
+    """That submodules are missing, whose folders would be empty."""
+    shown = ", ".join(paths[:_SHOWN_SUBMODULES])
+    more = f" and {len(paths) - _SHOWN_SUBMODULES} more" if len(paths) > _SHOWN_SUBMODULES else ""
+    noun = "submodule was" if len(paths) == 1 else "submodules were"
+    return f"{len(paths)} {noun} not fetched ({shown}{more}); add a git item for each that is needed"
 
 
 def _list_files(tree: Path) -> list[str]:
