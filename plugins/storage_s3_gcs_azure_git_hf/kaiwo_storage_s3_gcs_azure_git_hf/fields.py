@@ -76,9 +76,20 @@ Region: TypeAlias = Annotated[
 ]
 """The name of a region, as ``us-east-1``."""
 
+_NO_REF: Final = re.compile(r"[~^:?*\[\\\x00-\x1f\x7f]|\.\.|@\{|//|/\.|^[/.]|[/.]$|\.lock(/|$)")
+"""What no name of a branch or tag contains (git check-ref-format)."""
+
+
+def _check_ref(name: str) -> str:
+    if _NO_REF.search(name):
+        raise ValueError(f'"{name[:80]}" is not the name of a branch, tag or commit')
+    return name
+
+
 GitRef: TypeAlias = Annotated[
     str,
     StringConstraints(max_length=255, pattern=_GIT_REF),
+    AfterValidator(_check_ref),
     _form(_GIT_REF, "a branch, tag or commit: no blanks, and no '-' at the beginning"),
 ]
 """A branch, tag or revision; one that starts with ``-`` would be parsed as an option."""
