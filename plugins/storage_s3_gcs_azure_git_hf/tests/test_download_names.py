@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from kaiwo_storage_s3_gcs_azure_git_hf.download.target_paths import TargetVolume
+
 WHOLE = {"path": ".", "targetPath": "."}
 
 
@@ -120,3 +122,21 @@ def test_names_in_plans_and_messages_cannot_forge_a_line_or_turn_its_direction(
     assert outcome.code in (2, 3), outcome.err
     assert "a\\u202eb" in outcome.line
     assert outcome.line.isprintable()
+
+
+def test_names_that_differ_in_case_are_files_of_their_own(download: Any, objects: Any) -> None:
+    """As on Linux file systems."""
+    content = {"Model.bin": b"1", "model.bin": b"2", "d/x": b"3", "D/x": b"4"}
+    outcome = fetch(download, objects, content)
+    assert outcome.code == 0, outcome.err
+    assert download.files() == content
+
+
+def test_names_that_differ_in_case_are_refused_on_a_volume_that_ignores_it(
+    download: Any, objects: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One would replace the other, and each run would fetch both again."""
+    monkeypatch.setattr(TargetVolume, "ignores_case", lambda _: True)
+    outcome = fetch(download, objects, {"a/Model.bin": b"1", "a/model.bin": b"2"})
+    download.assert_failed(outcome, 2, "folders[0]", "a/Model.bin and a/model.bin", "ignores case")
+    assert fetch(download, objects, {"a/x": b"1", "a/y": b"2"}).code == 0

@@ -26,6 +26,7 @@ from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import (
     NotAvailableError,
 )
 from kaiwo_storage_s3_gcs_azure_git_hf.download.git_source import GitSource
+from kaiwo_storage_s3_gcs_azure_git_hf.download.target_paths import check_case
 from kaiwo_storage_s3_gcs_azure_git_hf.items import GitDownloadItem
 
 if TYPE_CHECKING:
@@ -141,6 +142,8 @@ class GitTask:
     def _claim(self, files: Iterable[str]) -> None:
         """Claim files; a branch may have got others since the last time."""
         source = self.source
+        files = list(files)
+        check_case(source.volume, ((self.where, str(Path(source.target, name))) for name in files))
         for name in files:
             if name not in self.claimed:
                 source.session.claim_file(self.where, source.volume, str(Path(source.target, name)))

@@ -33,6 +33,7 @@ from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import (
 from kaiwo_storage_s3_gcs_azure_git_hf.download.journal import Journal
 from kaiwo_storage_s3_gcs_azure_git_hf.download.progress import DownloadProgress, format_bytes
 from kaiwo_storage_s3_gcs_azure_git_hf.download.session import DownloadSession
+from kaiwo_storage_s3_gcs_azure_git_hf.download.target_paths import check_case
 from kaiwo_storage_s3_gcs_azure_git_hf.download.transfer import Transfer
 
 if TYPE_CHECKING:
@@ -120,6 +121,7 @@ def _execute(session: DownloadSession, arguments: argparse.Namespace) -> dict[st
             stack.callback(journal.close)
         for volume in session.volumes:
             volume.remove_leftovers()
+            check_case(volume, ((file.where, file.path) for file in files if file.volume == volume))
         session.prepare()
         progress = DownloadProgress(arguments.progress or ("bar" if sys.stderr.isatty() else "lines"))
         transfer = Transfer(
