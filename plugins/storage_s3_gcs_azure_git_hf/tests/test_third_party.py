@@ -122,6 +122,42 @@ def test_a_web_server_without_ranges_is_read_in_one_piece(configured: Any, objec
     assert configured.files() == {"x/file": body}
 
 
+@pytest.mark.parametrize("changes", [True, False])
+def test_a_file_without_etag_that_changes_is_no_mixture(configured: Any, objects: Any, changes: bool) -> None:
+    """The time of its last change tells the versions apart; both have the same size."""
+    old, new = b"a" * 200_000, b"b" * 200_000
+    objects.content["file"] = old
+    seen: list[str] = []
+
+    def plain(handler: Any) -> bool:
+        wanted = handler.headers.get("Range", "")
+        seen.append(wanted)
+        changed = changes and wanted and not wanted.startswith("bytes=0-")
+        body, day = (new, 23) if changed else (old, 22)
+        extra = {
+            "Accept-Ranges": "bytes",
+            "Last-Modified": f"{['Sun', 'Mon'][day - 22]}, {day} Nov 2026 10:00:00 GMT",
+        }
+        if wanted:
+            first, _, last = wanted.removeprefix("bytes=").partition("-")
+            start, end = int(first), min(int(last), len(body) - 1)
+            extra["Content-Range"] = f"bytes {start}-{end}/{len(body)}"
+            handler.reply(206, body[start : end + 1], **extra)
+        else:
+            handler.reply(200, body, **extra)
+        return True
+
+    objects.faults["file"] = plain
+    unchecked = {**item(configured, f"{objects.url}/bucket/file", old), "sha256": None}
+    outcome = configured({"http": [unchecked]})
+    assert any(wanted.startswith("bytes=65536-") for wanted in seen)
+    if changes:
+        configured.assert_failed(outcome, 4, "http[0]", "changed during the download")
+    else:
+        assert outcome.code == 0, outcome.err
+        assert configured.files() == {"x/file": old}
+
+
 @pytest.mark.parametrize(
     ("url", "code"), [("ftp://a/b", 2), ("http://169.254.169.254/x", 2), ("{url}/bucket/none", 3)]
 )
