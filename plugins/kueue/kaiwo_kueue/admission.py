@@ -75,10 +75,12 @@ def _without_queue(child: Object, workloads: Sequence[Object]) -> Admission | No
         return None
     kind, metadata = str(child.get("kind", "object")), lenient_map(child.get("metadata"))
     name, namespace = metadata.get("name"), metadata.get("namespace")
+    suspended = "suspend" in lenient_map(child.get("spec"))
+    resume = f"set spec.suspend of the {kind} to false" if suspended else "delete its pods"
     text = (
         f"Kueue holds {kind} {name}: it names no queue, and {_MANAGES_ALL} is true in Kueue's "
         f"configuration. Exclude namespace {namespace} in managedJobsNamespaceSelector there, or set "
-        f"{_MANAGES_ALL} to false, then set spec.suspend of the {kind} to false; or give it a queue: "
+        f"{_MANAGES_ALL} to false, then {resume}; or give it a queue: "
         f"kubectl label {kind.lower()} {name} -n {namespace} {QUEUE_LABEL}=QUEUE"
     )
     return Admission("pending", "Suspended", text, _created(held[0]))

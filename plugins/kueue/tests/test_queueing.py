@@ -580,6 +580,15 @@ def test_a_job_without_a_queue_that_kueue_holds_says_which_setting_does_it() -> 
     assert "kubectl label job train -n default kueue.x-k8s.io/queue-name=QUEUE" in answer.message
 
 
+def test_pods_without_a_queue_that_kueue_holds_are_to_be_deleted_then() -> None:
+    """A Deployment is not suspended: each of its pods has a gate, which stays."""
+    held = workload(WAITS)
+    del held["spec"]["queueName"]
+    answer = admission(child(kind="Deployment", queue=""), facts(objects={kinds.WORKLOAD: (held,)}))
+    assert answer is not None
+    assert "to false, then delete its pods; or give it a queue" in answer.message
+
+
 def test_a_job_without_a_queue_whose_label_was_removed_is_not_blamed_on_a_setting() -> None:
     """Its Workload still names the queue."""
     assert admission(child(queue=""), facts(objects={kinds.WORKLOAD: (workload(WAITS),)})) is None
