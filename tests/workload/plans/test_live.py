@@ -404,6 +404,20 @@ def test_neither_configuration_nor_nodes_touch_a_running_job(world: World) -> No
     assert (plan.writes, plan.statuses) == ((), ())
 
 
+def test_a_claim_that_is_gone_beside_its_child_says_what_brings_it_back(world: World) -> None:
+    """The pods of the child would wait for it for ever, and it is made for a new child alone."""
+    world.obj["spec"]["storage"] = {"storageEnabled": True, "data": {"storageSize": "10Gi"}}
+    world.settle()
+    world.set(auxiliaries={})
+    world.settle()
+    ready = world.condition("StorageReady")
+    assert (ready["status"], ready["reason"]) == ("False", "VolumeMissing")
+    assert ready["message"] == (
+        "PersistentVolumeClaim train-data is not there; delete Job train, and it is created again after the "
+        "volume"
+    )
+
+
 def test_the_state_of_volumes_is_reported(world: World) -> None:
     """A volume that is not bound is named with its class; that is no error of the workload."""
     world.obj["spec"]["storage"] = {"storageEnabled": True, "data": {"storageSize": "10Gi"}}
