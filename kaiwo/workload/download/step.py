@@ -127,12 +127,12 @@ def _unfinished(
             # The ConfigMap says which download the condition is about: it changes after the condition.
             return _pending(workload, "is being created", (), rendered, requeue_after=0.0)
         if going := _deleting_volume(workload, facts):
-            # A Job is younger than the volume that it fills: by that a lost one is known.
+            # A Job is younger than the volume that it fills: by that one that was deleted is known.
             return _pending(workload, f"is created when {going} is gone", config_writes, rendered)
         writes = (*config_writes, Create(JOB, prepared.job.child))
         return _pending(workload, "is being created", writes, rendered)
     if _is_deleting(live):
-        why = f", because {lost}" if (lost := _lost(workload, live, facts)) else ""
+        why = f", because {gone}" if (gone := _missing_content(workload, live, facts)) else ""
         return _pending(workload, f"is being deleted; then it is created again{why}", (), rendered)
     if _stamp(live) != _stamp(prepared.job.child):
         return _again(workload, live, "is replaced because what is to be downloaded changed", rendered)
@@ -141,8 +141,8 @@ def _unfinished(
 
 def _completed(workload: Workload, live: Object, facts: Facts, fingerprint: str) -> Step:
     """The step of a Job that has succeeded: another one, where the volume that it filled is gone."""
-    if lost := _lost(workload, live, facts):
-        return _again(workload, live, f"is replaced, because {lost}")
+    if gone := _missing_content(workload, live, facts):
+        return _again(workload, live, f"is replaced, because {gone}")
     return Step(conditions=(_finished(workload, fingerprint),))
 
 
@@ -187,7 +187,7 @@ def missing_source(workload: Workload, registry: Registry, facts: Facts) -> Bloc
     fingerprint = requested.fingerprint(workload)
     if live is not None and not _is_deleting(live):
         created = _fetched(live) == fingerprint and is_ours(live, workload, facts.made)
-        created = created and not _lost(workload, live, facts)
+        created = created and not _missing_content(workload, live, facts)
     else:
         created = _was_downloaded(workload, config_map, fingerprint, facts)
     return None if created else blocked
@@ -251,17 +251,17 @@ def _was_downloaded(workload: Workload, config_map: Object | None, fingerprint: 
         return False
     before = find_condition(workload.status.conditions, CONDITION) or {}
     ended = parse_time(before.get("lastTransitionTime"))
-    return _fetched(config_map) == fingerprint and not _lost_volume(workload, facts, ended)
+    return _fetched(config_map) == fingerprint and not _missing_volume(workload, facts, ended)
 
 
-def _lost(workload: Workload, live: Object, facts: Facts) -> str:
+def _missing_content(workload: Workload, live: Object, facts: Facts) -> str:
     """That a volume which a Job has filled is gone; empty while it is there, or the Job is not complete."""
     if state.observe(workload, live, facts).status != "COMPLETE":
         return ""
-    return _lost_volume(workload, facts, state.last_try(live, facts))
+    return _missing_volume(workload, facts, state.last_try(live, facts))
 
 
-def _lost_volume(workload: Workload, facts: Facts, filled: datetime | None) -> str:
+def _missing_volume(workload: Workload, facts: Facts, filled: datetime | None) -> str:
     """That a volume is not the one that a download filled; empty where it is.
 
     Args:
