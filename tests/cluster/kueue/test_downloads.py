@@ -34,11 +34,14 @@ async def test_a_download_in_a_default_queue_waits_with_the_words_of_kueue(
     await admin.configure(clusterQueues=queues, resourceFlavors=FLAVORS)
     await operator(plugins=PLUGINS)
     await admin.status("READY")
-    local = {"metadata": {"name": "default", "namespace": lab.namespace}, "spec": {"clusterQueue": "small"}}
-    await admin.client.create(LOCAL_QUEUE, local)
+    metadata = {"name": "default", "namespace": lab.namespace}
+    local = {"apiVersion": LOCAL_QUEUE.api_version, "kind": "LocalQueue", "metadata": metadata}
+    await admin.client.create(LOCAL_QUEUE, {**local, "spec": {"clusterQueue": "small"}})
     await lab.submit("train", storage=lab.cloning())
     waits = await lab.reaches("train", "PENDING", reason="NoQuota")
-    assert waits["message"].startswith("download Job train-download: queue small has no quota for cpu")
+    assert waits["message"].startswith(
+        "download Job train-download: queue small does not cover ephemeral-storage"
+    )
 
 
 async def test_a_download_that_kueue_holds_without_a_queue_names_the_setting(
@@ -61,7 +64,8 @@ async def test_a_download_that_kueue_holds_without_a_queue_names_the_setting(
     }
     template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
     spec = {"podSets": [{"name": "main", "count": 1, "template": template}]}
-    await admin.client.create(WORKLOAD, {"metadata": metadata, "spec": spec})
+    made = {"apiVersion": WORKLOAD.api_version, "kind": "Workload", "metadata": metadata, "spec": spec}
+    await admin.client.create(WORKLOAD, made)
     text = "Kueue holds Job train-download: it names no queue, and manageJobsWithoutQueueName is true"
     held = await lab.says("train", text)
     assert (held["status"], held["reason"]) == ("PENDING", "Suspended")
