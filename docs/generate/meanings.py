@@ -191,6 +191,11 @@ WAITS: Final[Meanings] = {
         "The download waits for a volume that is not bound. The message has the class, whether it exists, "
         "and what its provisioner says.",
     ),
+    "VolumeMissing": Meaning(
+        "PENDING",
+        "A claim was deleted, or is being deleted while pods use it. It is created again before the workload "
+        "starts, and what was downloaded to it is downloaded again. Also in the condition StorageReady.",
+    ),
     "PreemptedAndRequeued": Meaning(
         "PENDING",
         "`duration` had passed and another workload needed the GPUs. The message names it. The job starts "
@@ -203,7 +208,9 @@ WAITS: Final[Meanings] = {
         "is about that.",
     ),
     "Suspended": Meaning(
-        "PENDING", "Somebody suspended the created object. Set its `spec.suspend` to false."
+        "PENDING",
+        "Somebody suspended the created object or the download Job. Set its `spec.suspend` to false. Where "
+        "Kueue did it, with `manageJobsWithoutQueueName`, the message says so, and what ends that.",
     ),
     "Adopting": Meaning("PENDING", "Kaiwo is about to become the owner of an object that it adopts."),
     "Waiting": Meaning("PENDING", "It waited; written afterwards, when the wait itself was not observed."),
@@ -417,7 +424,6 @@ ON_CONDITIONS: Final[dict[str, str]] = {
     "Bound": "All volumes are there.",
     "WaitForFirstConsumer": "The class makes the volume when its first pod has a node. Nothing is wrong.",
     "VolumeExpanding": "A volume is being enlarged.",
-    "VolumeMissing": "A claim was deleted.",
     "EndedByItself": "Kaiwo was to end it, and it ended by itself before it was stopped.",
     "GpuUtilizationNormal": "Its GPUs are used `lowUtilizationThreshold` or more, see "
     "[monitoring.md](monitoring.md).",

@@ -121,7 +121,11 @@ class Downloads(Protocol):
         sha256: str | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        """Fetch one http or https URL into `target`, relative to the data volume."""
+        """Fetch one http or https URL into `target`, relative to the data volume.
+
+        `headers` are not sent to another server after a redirect: ``Authorization`` and ``Cookie`` are left
+        out there, and with any other header such a redirect fails the download.
+        """
         ...
 
     def listing(

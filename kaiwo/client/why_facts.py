@@ -217,18 +217,20 @@ class FactReader:
         return found
 
     async def _of_pods(self, facts: DiagnosisFacts) -> dict[Resource, tuple[Object, ...]]:
-        """What the queue system has of the pods, where it queues them one by one."""
-        if self._queue is None or facts.child is None:
+        """What the queue system has of the pods, where it queues them one by one.
+
+        Without a child, what it has of the download Job.
+        """
+        if self._queue is None:
             return {}
         known = self.queue_objects
         lacking = [kind for kind in self._queue.owned if kind in known and not known[kind]]
-        child = lenient_text(lenient_map(facts.child.get("metadata")).get("uid"))
-        pods = [
-            lenient_text(lenient_map(pod.get("metadata")).get("uid"))
-            for pod in facts.pods
-            if not downloads(pod)
-        ]
-        uids = [uid for uid in (child, *pods) if uid]
+        if facts.child is None:
+            subjects = [obj for obj in facts.objects if downloads(obj) and obj.get("kind") == JOB.kind]
+        else:
+            subjects = [facts.child, *(pod for pod in facts.pods if not downloads(pod))]
+        found = [lenient_text(lenient_map(obj.get("metadata")).get("uid")) for obj in subjects]
+        uids = [uid for uid in found if uid]
         if not lacking or not uids:
             return {}
         selector = self._queue.owned_by(uids)

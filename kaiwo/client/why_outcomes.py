@@ -53,7 +53,7 @@ def with_outcomes(
     """
     with suppress(InvalidWorkload):
         workload = Workload.from_live(facts.workload)
-        facts = replace(facts, download=_download(workload, facts))
+        facts = replace(facts, download=_download(workload, facts, queue, objects))
         if facts.child is not None:
             backends = possible_backends(facts.workload, plugins)
             settings = plugin_settings(facts, plugins)
@@ -123,7 +123,12 @@ def _secondary(facts: DiagnosisFacts, backends: Sequence[Backend]) -> dict[Resou
     }
 
 
-def _download(workload: Workload, facts: DiagnosisFacts) -> Outcome | None:
+def _download(
+    workload: Workload,
+    facts: DiagnosisFacts,
+    queue: QueueExplainer | None,
+    objects: Mapping[Resource, tuple[Object, ...]],
+) -> Outcome | None:
     """The outcome of the download Job, None without one."""
     jobs = [obj for obj in facts.objects if downloads(obj) and obj.get("kind") == "Job"]
     if not jobs:
@@ -141,6 +146,8 @@ def _download(workload: Workload, facts: DiagnosisFacts) -> Outcome | None:
         warning_event=newest_warning(facts, warned) if warned else None,
         warning_event_uid=lenient_text(lenient_map(warned.get("metadata")).get("uid")) if warned else "",
     )
+    # With a child, the objects of the queue system are that one's.
+    admission = _admission(jobs[0], facts, queue, objects) if facts.child is None else None
     with suppress(*_UNREADABLE):
-        return state.observe(workload, jobs[0], known)
+        return state.observe(workload, jobs[0], known, admission)
     return None

@@ -27,7 +27,8 @@ Since version 2, generated pods meet the Pod Security Standard ``restricted``, a
 pods by the label of the run. Since version 3, the last lines of the log of a container that failed are its
 termination message. Since version 4, a Deployment selects its pods by the label ``app`` as well, a
 script whose last line ends with a backslash loses this backslash, containers get no default for what their
-pod has as a whole, and a pod that requests 0 GPUs does not tolerate the taint of GPU nodes."""
+pod has as a whole, a pod that requests 0 GPUs does not tolerate the taint of GPU nodes, and a rollout starts
+no new pod beside an old one that holds a volume of one node or pod."""
 
 
 @dataclass(frozen=True, slots=True)

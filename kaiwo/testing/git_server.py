@@ -48,7 +48,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Connection", "close")
         for name, value in headers.items():
             self.send_header(name.replace("_", "-"), value)
-        if "Content-Length" not in headers:
+        if not {"Content-Length", "Content_Length"} & headers.keys():
             self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -82,12 +82,28 @@ class _Handler(BaseHTTPRequestHandler):
             self._reply(200, json.dumps({"objects": objects}).encode())
         elif self.path.startswith("/lfs/") and host.moved:
             self._reply(302, b"", Location=host.moved)
+        elif self.path.startswith("/lfs/") and host.expired:
+            host.expired -= 1
+            self._reply(403, b"")
         elif self.path.startswith("/lfs/"):
-            self._reply(200, host.large)
+            self._large()
         else:
             self._backend(body)
 
     do_POST = do_GET
+
+    def _large(self) -> None:
+        """Answer with the large file, or with what is missing of it; once with a part of that."""
+        host, begin = self.server, self.headers.get("Range", "")
+        start = int(begin.removeprefix("bytes=").rstrip("-") or 0)
+        body, status = host.large[start:], 206 if begin else 200
+        host.ranges.append(begin)
+        if host.torn:
+            self.close_connection = True
+            self._reply(status, body[: host.torn], Content_Length=str(len(body)))
+            host.torn = 0
+        else:
+            self._reply(status, body)
 
     def _backend(self, body: bytes) -> None:
         place = urllib.parse.urlsplit(self.path)
@@ -126,6 +142,9 @@ class GitHost(ThreadingHTTPServer):
         modern: whether it speaks version 2 of git's protocol.
         large: content of the large file.
         moved: where large files are instead.
+        torn: bytes after which the next answer with a large file ends; 0 for none.
+        expired: requests for large files that are still refused.
+        ranges: header Range of the requests for large files.
         onward: where everything is instead.
         closing: whether each connection serves one request.
         cut: bytes after which a longer answer ends; 0 for none.
@@ -147,6 +166,8 @@ class GitHost(ThreadingHTTPServer):
     user = "x-access-token"
     large = LARGE
     moved = ""
+    torn = 0
+    expired = 0
     sent = 0
     busy = 0
     silent: threading.Event | None = None
@@ -157,6 +178,7 @@ class GitHost(ThreadingHTTPServer):
     def __init__(self, root: Path) -> None:
         self.root = root
         self.paths: list[str] = []
+        self.ranges: list[str] = []
         self.given: list[tuple[str, str]] = []
         super().__init__(("127.0.0.1", 0), _Handler)
         self.url = f"http://127.0.0.1:{self.server_address[1]}"

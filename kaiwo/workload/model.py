@@ -162,6 +162,7 @@ class Facts:
         auxiliaries: live objects of `AUXILIARIES`, and the secondary resources, by kind and name.
         missing_child: a child of ours that is gone, None when there was none since the operator runs.
         queue_facts: what the queue system may read, None without one.
+        download_queue_facts: the same about the download Job in place of the child.
         missing_queue: the plugin of the queue system that was in force and is not loaded, empty for none.
         owners: paths among the backend's ``owned_paths`` to the field manager that owns them on the child.
         rejection: see :class:`ApiRejection`.
@@ -190,6 +191,7 @@ class Facts:
     auxiliaries: Mapping[tuple[Resource, str], Object] = field(default_factory=dict)
     missing_child: DeletedChild | None = None
     queue_facts: QueueFacts | None = None
+    download_queue_facts: QueueFacts | None = None
     missing_queue: str = ""
     owners: Mapping[tuple[str, ...], str] = field(default_factory=dict)
     rejection: ApiRejection | None = None

@@ -18,7 +18,9 @@ CLASSES: Final = {
         "DownloadUnavailable", "DownloadMismatch", "DownloadDiskFull", "DownloadUnreachable",
         "DownloadFailed",
     ),
-    "storage": ("VolumePending", "VolumeNotBound", "VolumeImmutable", "VolumeNotExpandable"),
+    "storage": (
+        "VolumePending", "VolumeMissing", "VolumeNotBound", "VolumeImmutable", "VolumeNotExpandable",
+    ),
     "deletion": ("PreviousRunDeleting", "ChildDeleting", "Replacing"),
     "stopped": ("ScaledToZero", "Suspended", "Stopped"),
     "api": ("WriteRefused", "Forbidden", "Rejected"),

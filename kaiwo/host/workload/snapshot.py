@@ -234,7 +234,8 @@ class SnapshotReader:
         pods: list[CachedObject] = []
         download_pods: list[CachedObject] = []
         children = {workload.status.child_uid or "", *(made & {child.uid} if child is not None else ())}
-        jobs = {other.uid for other in auxiliaries if other.resource == JOB} & made
+        downloading = [other for other in auxiliaries if other.resource == JOB and other.uid in made]
+        jobs = {other.uid for other in downloading}
         for pod in self._pods(entry):
             into, uids = (download_pods, jobs) if downloads(pod.labels) else (pods, children)
             if self.pod_owners.belongs(pod, uids):
@@ -255,6 +256,9 @@ class SnapshotReader:
             download_pods=tuple(pod.full() for pod in download_pods),
             auxiliaries={(other.resource, other.name): other.full() for other in auxiliaries},
             queue_facts=self._queue_facts(workload.namespace, (child, *pods), live_pods, settings, now),
+            download_queue_facts=self._queue_facts(workload.namespace, downloading, (), settings, now)
+            if downloading
+            else None,
             missing_queue=self._config.missing_queue,
             owners=owners,
             settings=settings,

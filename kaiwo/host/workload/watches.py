@@ -178,7 +178,12 @@ def workload_watches(
     ]
     if registry.queue is not None:
         watches += _queue_watches(
-            registry.queue, kind, states, children=children, cache=cache, namespaces=namespaces
+            registry.queue,
+            kind,
+            states,
+            children=dict.fromkeys((*children, *(resource for resource, _ in _downloading(registry)))),
+            cache=cache,
+            namespaces=namespaces,
         )
     # A kind that cannot be listed stops the workloads that need it, and their status says so.
     return [
@@ -309,7 +314,7 @@ def _queue_watches(
     namespaces: tuple[str, ...],
 ) -> list[Watch]:
     def of_queue_object(event: CacheEvent) -> Iterable[Key]:
-        """The workload whose child or pod the queue object belongs to."""
+        """The workload whose child, download Job or pod the queue object belongs to."""
         entry = event.latest
         for owner in entry.owners:
             if owner.kind == POD.kind:

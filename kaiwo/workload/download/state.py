@@ -19,6 +19,7 @@ from kaiwo.workload.observe.waiting import (
     WARNING_TIMEOUT,
     PodCheck,
     missing_pods,
+    suspended_by_somebody,
     unscheduled,
 )
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object
+    from kaiwo.plugin.queues import Admission
     from kaiwo.workload.model import Facts
 
 DOWNLOADING = "Downloading"
@@ -56,8 +58,16 @@ def running_pod(job: Object, facts: Facts) -> Object | None:
     return next((pod for pod in pod_status.current(_owned(job, facts)) if pod_status.runs(pod)), None)
 
 
-def observe(workload: Workload, job: Object, facts: Facts) -> Outcome:
-    """The outcome of a live download Job: COMPLETE, FAILED, or PENDING with or without a start."""
+def observe(workload: Workload, job: Object, facts: Facts, admission: Admission | None = None) -> Outcome:
+    """The outcome of a live download Job: COMPLETE, FAILED, or PENDING with or without a start.
+
+    Args:
+        workload: the workload.
+        job: the Job.
+        facts: what is known of the cluster.
+        admission: what the queue system says of the Job. Kaiwo queues none, but a queue system may manage
+            Jobs that name no queue.
+    """
     name = str(lenient_map(job.get("metadata")).get("name", ""))
     owned = _owned(job, facts)
     conditions = holding(lenient_map(job.get("status")).get("conditions"))
@@ -68,9 +78,19 @@ def observe(workload: Workload, job: Object, facts: Facts) -> Outcome:
         ended = parse_time(failed.get("lastTransitionTime")) or facts.now
         return Outcome("FAILED", finding.reason, finding.message, completed=ended)
     if lenient_map(job.get("spec")).get("suspend"):
-        text = f"download Job {name} is suspended; set its spec.suspend to false to start it"
-        return _pending(Finding("Suspended", text))
+        return _suspended(workload, name, admission)
     return _active(workload, job, name, owned, facts)
+
+
+def _suspended(workload: Workload, name: str, admission: Admission | None) -> Outcome:
+    """The outcome of a suspended Job, in the words of the queue system where that holds it."""
+    if admission is None or admission.state == "unmanaged":
+        return suspended_by_somebody(f"download Job {name}")
+    if admission.state not in ("pending", "evicted"):
+        return _pending(beginning(workload))  # it is resumed in a moment
+    named = name in admission.message
+    text = admission.message if named else f"download Job {name}: {admission.message}"
+    return Outcome("PENDING", admission.reason, text)
 
 
 def _owned(job: Object, facts: Facts) -> list[Object]:
@@ -95,6 +115,15 @@ def has_begun(job: Object, facts: Facts) -> bool:
     if lenient_map(job.get("status")).get("failed") or running_pod(job, facts) is not None:
         return True
     return pod_status.started(_owned(job, facts)) is not None
+
+
+def last_try(job: Object, facts: Facts) -> datetime | None:
+    """When the last pod of a live download Job was created, or the Job where no pod is known."""
+    times = [
+        parse_time(lenient_map(obj.get("metadata")).get("creationTimestamp"))
+        for obj in (job, *_owned(job, facts))
+    ]
+    return max((at for at in times if at is not None), default=None)
 
 
 def _active(workload: Workload, job: Object, name: str, owned: list[Object], facts: Facts) -> Outcome:

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kaiwo.api.conditions import Condition, find_condition
-from kaiwo.engine.resource import CONFIG_MAP, JOB
+from kaiwo.engine.resource import CONFIG_MAP, JOB, PERSISTENT_VOLUME_CLAIM
+from kaiwo.engine.timestamps import parse_time
 from kaiwo.plugin.observation import Outcome
+from kaiwo.workload import plugin_calls
 from kaiwo.workload.download import job, requested, state
 from kaiwo.workload.download.requested import CONDITION
 from kaiwo.workload.json_access import lenient_map
@@ -16,8 +18,12 @@ from kaiwo.workload.metadata import conflict, is_ours
 from kaiwo.workload.model import Apply, Create, Delete
 from kaiwo.workload.namespace_defaults import used_for_downloads
 from kaiwo.workload.observe.pod_failure import pod_name
+from kaiwo.workload.storage.claim_state import is_deleting
+from kaiwo.workload.storage.volumes import DATA, HF, claim_name, requests
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from kaiwo.api.conditions import Truth
     from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object, Resource
@@ -25,6 +31,10 @@ if TYPE_CHECKING:
     from kaiwo.plugin.rendering import Rendered, Resolved
     from kaiwo.workload.download.job import Prepared
     from kaiwo.workload.model import Facts, PlanContext, Registry, Write
+
+
+_VOLUMES = {"data": DATA, "huggingFace": HF}
+"""Sections of ``spec.storage``, and the volumes that their downloads fill."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,17 +79,15 @@ def next_step(case: PlanContext, resolved: Resolved, child: Object) -> Step | Bl
         return Step()
     live, config_map = _live(workload, facts, JOB), _live(workload, facts, CONFIG_MAP)
     fingerprint = requested.fingerprint(workload)
-    if (live is None or _is_deleting(live)) and _was_downloaded(
-        workload, config_map, fingerprint, facts.made
-    ):
+    if (live is None or _is_deleting(live)) and _was_downloaded(workload, config_map, fingerprint, facts):
         return Step(conditions=(_finished(workload, fingerprint),))
     for found in (live, config_map):
         if found is not None and not is_ours(found, workload, facts.made):
             return conflict(found, "Job" if found is live else "ConfigMap", workload)
     if live is not None and _fetched(live) == fingerprint and not _is_deleting(live):
-        outcome = state.observe(workload, live, facts)
+        outcome = _observe(case, live)
         if outcome.status == "COMPLETE":
-            return Step(conditions=(_finished(workload, fingerprint),))
+            return _completed(workload, live, facts, fingerprint)
         if outcome.status == "FAILED":
             return Step(outcome, (_download_condition(workload, "False", "JobFailed", outcome.message),))
         if requested.unserved(workload, case.registry):
@@ -108,7 +116,7 @@ def _unfinished(
     case: PlanContext, prepared: Prepared, live: Object | None, config_map: Object | None
 ) -> Step:
     """The step while the downloads are not complete: what creates their objects, and their outcome."""
-    workload = case.workload
+    workload, facts = case.workload, case.facts
     rendered = (prepared.config_map, prepared.job)
     used = _defaults(prepared.job.child)
     config_writes = (
@@ -118,18 +126,34 @@ def _unfinished(
         if _has_succeeded(workload) and config_map is not None:
             # The ConfigMap says which download the condition is about: it changes after the condition.
             return _pending(workload, "is being created", (), rendered, requeue_after=0.0)
+        if going := _deleting_volume(workload, facts):
+            # A Job is younger than the volume that it fills: by that one that was deleted is known.
+            return _pending(workload, f"is created when {going} is gone", config_writes, rendered)
         writes = (*config_writes, Create(JOB, prepared.job.child))
         return _pending(workload, "is being created", writes, rendered)
     if _is_deleting(live):
-        return _pending(workload, "is being deleted; then it is created again", (), rendered)
+        why = f", because {gone}" if (gone := _missing_content(workload, live, facts)) else ""
+        return _pending(workload, f"is being deleted; then it is created again{why}", (), rendered)
     if _stamp(live) != _stamp(prepared.job.child):
-        # Two downloads must not write to one volume: its pods are gone before it is.
-        uid = str(lenient_map(live.get("metadata")).get("uid", ""))
-        name = job.name_of(workload)
-        delete = Delete(JOB, workload.namespace, name, uid, propagation="Foreground")
-        text = "is replaced because what is to be downloaded changed"
-        return _pending(workload, text, (delete,), rendered)
+        return _again(workload, live, "is replaced because what is to be downloaded changed", rendered)
     return _in_progress(case, live, config_writes, rendered)
+
+
+def _completed(workload: Workload, live: Object, facts: Facts, fingerprint: str) -> Step:
+    """The step of a Job that has succeeded: another one, where the volume that it filled is gone."""
+    if gone := _missing_content(workload, live, facts):
+        return _again(workload, live, f"is replaced, because {gone}")
+    return Step(conditions=(_finished(workload, fingerprint),))
+
+
+def _again(workload: Workload, live: Object, text: str, rendered: tuple[Rendered, ...] = ()) -> Step:
+    """The step that deletes a Job, so that another one is created.
+
+    Two downloads must not write to one volume: the pods of the Job are gone before it is.
+    """
+    uid = str(lenient_map(live.get("metadata")).get("uid", ""))
+    delete = Delete(JOB, workload.namespace, job.name_of(workload), uid, propagation="Foreground")
+    return _pending(workload, text, (delete,), rendered)
 
 
 def _in_progress(
@@ -137,10 +161,18 @@ def _in_progress(
 ) -> Step:
     """The step while the Job downloads what is wanted."""
     workload, facts = case.workload, case.facts
-    outcome, running = state.observe(workload, live, facts), state.running_pod(live, facts)
+    outcome, running = _observe(case, live), state.running_pod(live, facts)
     reason = "JobInProgress" if state.has_begun(live, facts) else "JobPending"
     condition = _download_condition(workload, "False", reason, outcome.message)
     return Step(outcome, (condition,), writes, rendered, pod_name(running) if running else "")
+
+
+def _observe(case: PlanContext, live: Object) -> Outcome:
+    """The outcome of the Job, with what the queue system says of it if it is suspended."""
+    queue, known = case.registry.queue, case.facts.download_queue_facts
+    suspended = lenient_map(live.get("spec")).get("suspend")
+    admission = plugin_calls.admission(queue, live, known) if queue and known and suspended else None
+    return state.observe(case.workload, live, case.facts, admission)
 
 
 def missing_source(workload: Workload, registry: Registry, facts: Facts) -> Blocked | None:
@@ -155,8 +187,9 @@ def missing_source(workload: Workload, registry: Registry, facts: Facts) -> Bloc
     fingerprint = requested.fingerprint(workload)
     if live is not None and not _is_deleting(live):
         created = _fetched(live) == fingerprint and is_ours(live, workload, facts.made)
+        created = created and not _missing_content(workload, live, facts)
     else:
-        created = _was_downloaded(workload, config_map, fingerprint, facts.made)
+        created = _was_downloaded(workload, config_map, fingerprint, facts)
     return None if created else blocked
 
 
@@ -208,17 +241,55 @@ def _has_succeeded(workload: Workload) -> bool:
     return before is not None and before.get("status") == "True"
 
 
-def _was_downloaded(
-    workload: Workload, config_map: Object | None, fingerprint: str, made: frozenset[str]
-) -> bool:
-    """Whether exactly this was downloaded before.
+def _was_downloaded(workload: Workload, config_map: Object | None, fingerprint: str, facts: Facts) -> bool:
+    """Whether exactly this was downloaded before, and the volume is still the same.
 
     The condition says that a download succeeded. The hash on the ConfigMap says which one: unlike the Job it
     stays.
     """
-    if config_map is None or not _has_succeeded(workload) or not is_ours(config_map, workload, made):
+    if config_map is None or not _has_succeeded(workload) or not is_ours(config_map, workload, facts.made):
         return False
-    return _fetched(config_map) == fingerprint
+    before = find_condition(workload.status.conditions, CONDITION) or {}
+    ended = parse_time(before.get("lastTransitionTime"))
+    return _fetched(config_map) == fingerprint and not _missing_volume(workload, facts, ended)
+
+
+def _missing_content(workload: Workload, live: Object, facts: Facts) -> str:
+    """That a volume which a Job has filled is gone; empty while it is there, or the Job is not complete."""
+    if state.observe(workload, live, facts).status != "COMPLETE":
+        return ""
+    return _missing_volume(workload, facts, state.last_try(live, facts))
+
+
+def _missing_volume(workload: Workload, facts: Facts, filled: datetime | None) -> str:
+    """That a volume is not the one that a download filled; empty where it is.
+
+    Args:
+        workload: the workload.
+        facts: have its claims.
+        filled: a time at which the volume that was filled existed.
+    """
+    for name in _claims(workload):
+        claim = facts.auxiliaries.get((PERSISTENT_VOLUME_CLAIM, name))
+        made = parse_time(lenient_map(claim.get("metadata")).get("creationTimestamp")) if claim else None
+        if claim is None or is_deleting(claim) or (made and filled and made > filled):
+            return f"PersistentVolumeClaim {name} was deleted after a download"
+    return ""
+
+
+def _deleting_volume(workload: Workload, facts: Facts) -> str:
+    """The claim of a volume to download to that is being deleted; empty where none is."""
+    for name in _claims(workload):
+        claim = facts.auxiliaries.get((PERSISTENT_VOLUME_CLAIM, name))
+        if claim is not None and is_deleting(claim):
+            return f"PersistentVolumeClaim {name}, which is being deleted,"
+    return ""
+
+
+def _claims(workload: Workload) -> list[str]:
+    """Names of the claims of the volumes to download to."""
+    sections = {request.path[0] for request in requests(workload)}
+    return [claim_name(workload, name) for part, name in _VOLUMES.items() if part in sections]
 
 
 def _finished(workload: Workload, fetched: str) -> Condition:

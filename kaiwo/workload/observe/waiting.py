@@ -78,9 +78,22 @@ def waiting(seen: Observation, what: str, pods: Iterable[Object], *, suspended: 
         return Outcome("PENDING", "Queued", f"{what} waits for its queue")
     if seen.queued and admission is not None and admission.state == "admitted":
         return None  # it is resumed in a moment: the state after that is reported at once
-    if seen.queued and admission is not None:
+    if admission is not None and (seen.queued or admission.state in ("pending", "evicted")):
         return Outcome("PENDING", admission.reason, admission.message)
-    return Outcome("PENDING", "Suspended", f"{what} is suspended; set its spec.suspend to false to start it")
+    return suspended_by_somebody(what)
+
+
+def suspended_by_somebody(what: str) -> Outcome:
+    """The outcome of an object that is suspended, and that no known queue system holds.
+
+    Args:
+        what: kind and name of the object.
+    """
+    text = (
+        f"{what} is suspended; set its spec.suspend to false to start it. If it is suspended again, a queue "
+        "system of the cluster does that: have the namespace excluded there"
+    )
+    return Outcome("PENDING", "Suspended", text)
 
 
 def admission_message(admission: Admission, recorded: Finding) -> str:

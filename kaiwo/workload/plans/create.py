@@ -169,6 +169,9 @@ def plan_create(case: PlanContext) -> Plan:
         return _blocked(case, step, warnings, REJECTED_RETRY_SECONDS)
     if case.facts.rejection is not None and not step.failed:
         return _blocked(case, blocked_by_api(case.facts.rejection), warnings, REJECTED_RETRY_SECONDS)
+    if step.outcome is None and storage.deleting:
+        gone = Blocked("VolumeMissing", storage.deleting, condition="StorageReady", status="PENDING")
+        return _blocked(case, gone, warnings)
     child = made.child
     creation = (
         Create(case.backend.child, child)

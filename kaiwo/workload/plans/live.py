@@ -80,6 +80,7 @@ def plan_live(case: PlanContext) -> Plan:
     ignored = [] if case.adopted else spec_warnings(case.workload, case.registry, case.backend, case.facts)
     warnings = (*ignored, *update.warnings)
     volumes = volume_outcome(case.workload, record.resolved, case.facts) if record else None
+    volumes = _with_step(case, volumes)
     outcome = _with_volume_cause(outcome, volumes)
     passed: tuple[PlannedEvent, ...] = ()
     if case.workload.spec.duration and not ended and not deleting:
@@ -115,6 +116,17 @@ def _with_duration(case: PlanContext, outcome: Outcome) -> tuple[Outcome, tuple[
         outcome = replace(outcome, conditions=(*outcome.conditions, condition))
     delays = [seconds for seconds in (left, outcome.requeue_after) if seconds is not None]
     return replace(outcome, requeue_after=min(delays, default=None)), passed_event(case.workload, condition)
+
+
+def _with_step(case: PlanContext, volumes: Outcome | None) -> Outcome | None:
+    """The state of volumes of a child, with what brings a missing one back: only a new child gets it."""
+    started = case.workload.kind == "KaiwoJob" and case.workload.status.start_time is not None
+    if volumes is None or volumes.reason != "VolumeMissing" or started:
+        return volumes
+    child = f"{case.backend.child.kind} {case.workload.name}"
+    text = f"{volumes.message}; delete {child}, and it is created again after the volume"
+    conditions = tuple(replace(condition, message=text) for condition in volumes.conditions)
+    return replace(volumes, message=text, conditions=conditions)
 
 
 def _with_volume_cause(outcome: Outcome, volumes: Outcome | None) -> Outcome:

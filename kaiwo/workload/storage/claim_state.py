@@ -42,6 +42,11 @@ class ClaimState:
     needs_events: Object | None = None
 
 
+def is_deleting(claim: Object) -> bool:
+    """Whether a claim is being deleted; while pods use it, it stays, and no new pod can."""
+    return bool(lenient_map(claim.get("metadata")).get("deletionTimestamp"))
+
+
 def claim_state(
     name: str,
     claim: Object | None,
@@ -61,6 +66,8 @@ def claim_state(
     what = f"PersistentVolumeClaim {name}"
     if claim is None:
         return ClaimState("missing", f"{what} is not there")
+    if is_deleting(claim):
+        return ClaimState("missing", f"{what} is being deleted, and is gone when no pod uses it any more")
     phase = lenient_map(claim.get("status")).get("phase") or "Pending"
     if phase == "Bound":
         return _bound(what, claim)

@@ -13,6 +13,7 @@ from kaiwo.workload.json_access import lenient_map
 from kaiwo.workload.metadata import conflict, is_ours, owned
 from kaiwo.workload.model import Apply
 from kaiwo.workload.pods.origins import Origins
+from kaiwo.workload.storage.claim_state import is_deleting
 from kaiwo.workload.storage.volumes import enabled, volumes
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ class ClaimWrites:
         rendered: the claims as they are wanted.
         writes: claims to create or to expand.
         blocked: why the workload cannot run with what is there.
+        deleting: that claims are being deleted, and what follows; empty where none is.
         warnings: what of the spec is not used.
     """
 
@@ -37,6 +39,7 @@ class ClaimWrites:
     writes: tuple[Write, ...] = ()
     blocked: Blocked | None = None
     warnings: tuple[str, ...] = ()
+    deleting: str = ""
 
 
 def reconcile_claims(case: PlanContext, resolved: Resolved) -> ClaimWrites:
@@ -46,6 +49,7 @@ def reconcile_claims(case: PlanContext, resolved: Resolved) -> ClaimWrites:
     rendered = claims(case.workload, resolved)
     writes: list[Write] = []
     warnings: list[str] = []
+    deleting: list[str] = []
     for claim in rendered:
         name = claim.child["metadata"]["name"]
         live = case.facts.auxiliaries.get((PERSISTENT_VOLUME_CLAIM, name))
@@ -54,6 +58,9 @@ def reconcile_claims(case: PlanContext, resolved: Resolved) -> ClaimWrites:
             continue
         if not is_ours(live, case.workload, case.facts.made):
             return ClaimWrites(blocked=conflict(live, "PersistentVolumeClaim", case.workload))
+        if is_deleting(live):
+            deleting.append(name)
+            continue
         if problem := _fixed(case.workload, live):
             return ClaimWrites(blocked=Blocked("VolumeImmutable", problem, condition="StorageReady"))
         wanted, have = quantity(size(claim.child)), quantity(size(live))
@@ -68,7 +75,9 @@ def reconcile_claims(case: PlanContext, resolved: Resolved) -> ClaimWrites:
             return ClaimWrites(blocked=Blocked("VolumeNotExpandable", problem, condition="StorageReady"))
         else:
             writes.append(Apply(PERSISTENT_VOLUME_CLAIM, claim.child))
-    return ClaimWrites(rendered, tuple(writes), None, tuple(warnings))
+    names = ", ".join(deleting)
+    gone = f"PersistentVolumeClaim {names} is being deleted; it is created again when it is gone"
+    return ClaimWrites(rendered, tuple(writes), None, tuple(warnings), gone if deleting else "")
 
 
 def not_expandable(live: Object, facts: Facts) -> str:

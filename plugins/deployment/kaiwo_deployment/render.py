@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kaiwo.plugin.kit import allocation
-from kaiwo.plugin.kit.json_access import as_map, without_nulls
+from kaiwo.plugin.kit.json_access import as_map, lenient_map, without_nulls
 from kaiwo.plugin.kit.names import NAME, RUN_ID
 from kaiwo.plugin.kit.render import Origins, PodRole, child_metadata, pod_template, system_labels
 from kaiwo.plugin.rendering import Rendered
@@ -25,6 +25,11 @@ _SELECTS_RUN_SINCE = 2
 _SELECTS_BOTH_SINCE = 4
 """The first version of the generated templates whose selector has both labels."""
 
+_SPARES_VOLUMES_SINCE = 4
+"""The first version of the generated templates that leaves volumes of one node to the old pods."""
+
+_SINGLE_NODE = ("ReadWriteOnce", "ReadWriteOncePod")
+
 
 def render(inp: RenderInput) -> Rendered:
     """The Deployment of a workload, and its Service where the primary container declares ports.
@@ -39,10 +44,7 @@ def render(inp: RenderInput) -> Rendered:
     warnings = allocation.recalculated(inp.workload)
     warnings += _replicas(spec, inp, origins)
     warnings += _selector(spec, inp, origins)
-    if inp.resolved.allocation.gpus_per_replica and not spec.get("strategy"):
-        # A surge pod would wait for GPUs that only the pods it is to replace can give back.
-        spec["strategy"] = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
-        origins.note(f"{BLOCK}.spec.strategy", "default", "a rollout takes no GPUs beyond its own")
+    warnings += _strategy(spec, inp, origins)
     role = PodRole(path=f"{BLOCK}.spec.template", restart_policy="Always")
     template, more = pod_template(inp, spec.get("template"), role, origins)
     more += _app_label(template["metadata"]["labels"], inp.workload.name)
@@ -58,6 +60,48 @@ def render(inp: RenderInput) -> Rendered:
     return Rendered(
         child, warnings=(*warnings, *more, *port_warnings), origins=origins.known(), secondary=secondary
     )
+
+
+def _strategy(spec: Object, inp: RenderInput, origins: Origins) -> list[str]:
+    """Set the strategy of a rollout that cannot start new pods beside the old ones, in place.
+
+    A surge pod would wait for GPUs, or for a volume, that only the pods it is to replace can give back. What
+    an embedded Deployment says stays, with a warning where a volume blocks it.
+    """
+    given, mode = spec.get("strategy"), _single_node_mode(inp)
+    if given:
+        return _surges(lenient_map(given), mode) if mode else []
+    why = ""
+    if inp.resolved.allocation.gpus_per_replica:
+        why = "a rollout takes no GPUs beyond its own"
+    elif mode and inp.resolved.template_version >= _SPARES_VOLUMES_SINCE:
+        why = f"new pods wait for the {mode} volume of the old ones"
+    if why:
+        spec["strategy"] = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
+        origins.note(f"{BLOCK}.spec.strategy", "default", why)
+    return []
+
+
+def _surges(strategy: Object, mode: str) -> list[str]:
+    """A warning where an embedded strategy starts new pods before old ones have ended."""
+    surge = lenient_map(strategy.get("rollingUpdate")).get("maxSurge")
+    if strategy.get("type") == "Recreate" or surge in (0, "0%"):
+        return []
+    text = (
+        f"{BLOCK}.spec.strategy: a rollout starts new pods beside the old ones, and these hold the {mode} "
+        "volume, so it may never end; write type Recreate, or rollingUpdate with maxSurge 0 and "
+        "maxUnavailable 1"
+    )
+    return [text]
+
+
+def _single_node_mode(inp: RenderInput) -> str:
+    """The access mode of the workload's volumes where pods on other nodes cannot use them; else empty."""
+    storage = inp.workload.spec.storage
+    if storage is None or not storage.storage_enabled or storage.access_mode not in _SINGLE_NODE:
+        return ""
+    sections = (storage.data, storage.hugging_face)
+    return storage.access_mode if any(part and part.storage_size for part in sections) else ""
 
 
 def _app_label(labels: dict[str, str], name: str) -> list[str]:

@@ -291,3 +291,43 @@ def test_no_embedded_block_crashes_a_plan(block: Any, gpus: int) -> None:
         assert status["status"] == ("PENDING" if found.writes else "ERROR")
         assert status["message"]
         assert found.statuses[-1]["reason"] != "PluginError"
+
+
+def stored(mode: str, **more: Any) -> Any:
+    """A service with a data volume of that access mode."""
+    storage = {"storageEnabled": True, "accessMode": mode, "data": {"storageSize": "1Gi"}}
+    return service(image="nginx:1", storage=storage, **more)
+
+
+@pytest.mark.parametrize("mode", ["ReadWriteOnce", "ReadWriteOncePod"])
+def test_a_rollout_leaves_a_volume_of_one_node_to_the_old_pod_first(mode: str) -> None:
+    """A new pod beside it waits for the volume, and the old one is kept until the new one is ready."""
+    strategy = deployment(stored(mode))["spec"]["strategy"]
+    assert strategy == {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
+
+
+def test_a_rollout_of_pods_that_share_their_volume_stays_that_of_kubernetes() -> None:
+    """No service is down for a volume that any node can use, or that is not made."""
+    assert "strategy" not in deployment(stored("ReadWriteMany"))["spec"]
+    unsized = service(image="nginx:1", storage={"storageEnabled": True, "accessMode": "ReadWriteOncePod"})
+    assert "strategy" not in deployment(unsized)["spec"]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "warned"),
+    [
+        ({"type": "RollingUpdate"}, True),
+        ({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}, True),
+        ({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}, False),
+        ({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "0%", "maxUnavailable": 1}}, False),
+        ({"type": "Recreate"}, False),
+    ],
+)
+def test_an_embedded_strategy_that_a_volume_blocks_is_kept_and_warned_about(
+    strategy: Any, *, warned: bool
+) -> None:
+    """The user may know better, for example where all pods run on one node."""
+    found = planned(stored("ReadWriteOncePod", deployment={"spec": {"strategy": strategy}}))
+    assert any("spec.deployment.spec.strategy" in text for text in found.warnings) is warned
+    (write,) = [item for item in (*found.writes, *found.later) if item.resource == DEPLOYMENT]
+    assert write.obj["spec"]["strategy"] == strategy

@@ -41,22 +41,49 @@ if TYPE_CHECKING:
 
 _PREEMPTOR = re.compile(r"Preempted to accommodate a workload \(UID: ([^,)\s]+)")
 
+_MANAGES_ALL = "manageJobsWithoutQueueName"
+"""Field of Kueue's configuration: whether Kueue also manages objects without a queue label."""
+
 UNMANAGED_AFTER = 30.0
 """Seconds after which an object without a Workload counts as not managed by Kueue."""
 
 
 def admission(child: Object, facts: QueueFacts) -> Admission | None:
-    """The admission of a live child; None for one that has no queue."""
+    """The admission of a live child; None for one that has no queue, and that Kueue does not hold."""
     metadata = lenient_map(child.get("metadata"))
     queue = lenient_map(metadata.get("labels")).get(QUEUE_LABEL)
-    if not isinstance(queue, str) or not queue or WORKLOAD not in facts.objects:
+    if WORKLOAD not in facts.objects:
         return None
+    if not isinstance(queue, str) or not queue:
+        return _without_queue(child, facts.objects[WORKLOAD])
     admissions = [_workload_admission(workload, queue, facts) for workload in facts.objects[WORKLOAD]]
     if not admissions:
         return _without_workload(child, queue, facts)
     if len(admissions) == 1:
         return admissions[0]
     return _combined(admissions)
+
+
+def _without_queue(child: Object, workloads: Sequence[Object]) -> Admission | None:
+    """The admission of an object that names no queue; None where Kueue has no Workload of it.
+
+    Kueue suspends such objects and makes their Workloads where it manages jobs without a queue name. No queue
+    can admit these, so they wait until somebody acts.
+    """
+    held = [workload for workload in workloads if not lenient_map(workload.get("spec")).get("queueName")]
+    if not held:
+        return None
+    kind, metadata = str(child.get("kind", "object")), lenient_map(child.get("metadata"))
+    name, namespace = metadata.get("name"), metadata.get("namespace")
+    suspended = "suspend" in lenient_map(child.get("spec"))
+    resume = f"set spec.suspend of the {kind} to false" if suspended else "delete its pods"
+    text = (
+        f"Kueue holds {kind} {name}: it names no queue, and {_MANAGES_ALL} is true in Kueue's "
+        f"configuration. Exclude namespace {namespace} in managedJobsNamespaceSelector there, or set "
+        f"{_MANAGES_ALL} to false, then {resume}; or give it a queue: "
+        f"kubectl label {kind.lower()} {name} -n {namespace} {QUEUE_LABEL}=QUEUE"
+    )
+    return Admission("pending", "Suspended", text, _created(held[0]))
 
 
 def is_stopping(child: Object) -> bool:

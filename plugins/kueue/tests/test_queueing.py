@@ -566,6 +566,34 @@ def test_a_job_that_kueue_ignores_is_reported_after_half_a_minute() -> None:
     assert admission(child(31, queue=""), facts()) is None
 
 
+def test_a_job_without_a_queue_that_kueue_holds_says_which_setting_does_it() -> None:
+    """manageJobsWithoutQueueName: no queue ever admits it, and to resume it is undone at once."""
+    held = workload(condition("QuotaReserved", "False", "Inadmissible", "LocalQueue  doesn't exist"))
+    del held["spec"]["queueName"]
+    answer = admission(child(queue=""), facts(objects={kinds.WORKLOAD: (held,)}))
+    assert answer is not None
+    assert (answer.state, answer.reason) == ("pending", "Suspended")
+    assert answer.message.startswith(
+        "Kueue holds Job train: it names no queue, and manageJobsWithoutQueueName"
+    )
+    assert "Exclude namespace default in managedJobsNamespaceSelector" in answer.message
+    assert "kubectl label job train -n default kueue.x-k8s.io/queue-name=QUEUE" in answer.message
+
+
+def test_pods_without_a_queue_that_kueue_holds_are_to_be_deleted_then() -> None:
+    """A Deployment is not suspended: each of its pods has a gate, which stays."""
+    held = workload(WAITS)
+    del held["spec"]["queueName"]
+    answer = admission(child(kind="Deployment", queue=""), facts(objects={kinds.WORKLOAD: (held,)}))
+    assert answer is not None
+    assert "to false, then delete its pods; or give it a queue" in answer.message
+
+
+def test_a_job_without_a_queue_whose_label_was_removed_is_not_blamed_on_a_setting() -> None:
+    """Its Workload still names the queue."""
+    assert admission(child(queue=""), facts(objects={kinds.WORKLOAD: (workload(WAITS),)})) is None
+
+
 def test_a_label_that_is_there_is_not_asked_for() -> None:
     """Kueue does not run, or is minutes behind: deleting the Job, as for a missing label, would not help."""
     waiting = admission(child(31), facts())

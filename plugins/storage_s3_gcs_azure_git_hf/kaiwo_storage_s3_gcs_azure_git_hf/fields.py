@@ -10,6 +10,8 @@ from typing import Annotated, Final, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, StringConstraints
 
+from kaiwo_storage_s3_gcs_azure_git_hf import globs
+
 _BUCKET: Final = re.compile(r"[A-Za-z0-9_$][A-Za-z0-9._:-]*")
 """What any store allows: ``$`` begins system containers of Azure, ``:`` follows a tenant of Ceph."""
 
@@ -48,7 +50,14 @@ Prefix: TypeAlias = Annotated[str, StringConstraints(max_length=1024)]
 """A folder inside a store; empty or ``.`` is the whole bucket."""
 
 
-Glob: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=1024)]
+def _check_glob(glob: str) -> str:
+    globs.compile_glob(glob)
+    return glob
+
+
+Glob: TypeAlias = Annotated[
+    str, StringConstraints(min_length=1, max_length=1024), AfterValidator(_check_glob)
+]
 """A shell pattern relative to a folder."""
 
 BucketName: TypeAlias = Annotated[
@@ -67,9 +76,20 @@ Region: TypeAlias = Annotated[
 ]
 """The name of a region, as ``us-east-1``."""
 
+_NO_REF: Final = re.compile(r"[~^:?*\[\\\x00-\x1f\x7f]|\.\.|@\{|//|/\.|^[/.]|[/.]$|\.lock(/|$)")
+"""What no name of a branch or tag contains (git check-ref-format)."""
+
+
+def _check_ref(name: str) -> str:
+    if _NO_REF.search(name):
+        raise ValueError(f'"{name[:80]}" is not the name of a branch, tag or commit')
+    return name
+
+
 GitRef: TypeAlias = Annotated[
     str,
     StringConstraints(max_length=255, pattern=_GIT_REF),
+    AfterValidator(_check_ref),
     _form(_GIT_REF, "a branch, tag or commit: no blanks, and no '-' at the beginning"),
 ]
 """A branch, tag or revision; one that starts with ``-`` would be parsed as an option."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
 from kaiwo.plugin.kit.errors import Problem
 from kaiwo.plugin.kit.fields import Model, Sha256, TargetFile, TargetPath, Url, ValueReference
+from kaiwo_storage_s3_gcs_azure_git_hf import globs
 from kaiwo_storage_s3_gcs_azure_git_hf.fields import (
     BucketName,
     Commit,
@@ -23,6 +25,8 @@ from kaiwo_storage_s3_gcs_azure_git_hf.fields import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+
+_WILDCARD = re.compile(r"[*?\[]|\{[^{}]*,[^{}]*\}")
 
 MAX_BUCKETS = 1024
 """Buckets or containers of one item."""
@@ -196,6 +200,26 @@ def git_warnings(item: Mapping[str, Any]) -> Iterator[Problem]:
         yield Problem(
             "commit", "is ignored: the branch decides", "remove branch to check out exactly this commit"
         )
+
+
+def object_warnings(item: Mapping[str, Any]) -> Iterator[Problem]:
+    """Warn about globs that look like those of another program: they match other objects, mostly none."""
+    for field in ("buckets", "containers"):
+        for place, bucket in enumerate(item.get(field) or ()):
+            for number, folder in enumerate(bucket.get("folders") or ()):
+                if advice := globs.advice(folder.get("glob")):
+                    yield Problem(f"{field}[{place}].folders[{number}].glob", advice)
+
+
+def hub_warnings(item: Mapping[str, Any]) -> Iterator[Problem]:
+    """Warn about files that look like patterns: the Hub has hardly a file of such a name."""
+    for number, name in enumerate(item.get("files") or ()):
+        if _WILDCARD.search(name):
+            yield Problem(
+                f"files[{number}]",
+                "is the name of one file: no character stands for others",
+                "name each file, or remove files for the whole repository",
+            )
 
 
 class HuggingFaceDownloadItem(Model):

@@ -23,6 +23,7 @@ def kaiwo_download_sources() -> list[DownloadSource]:
             item=items.S3DownloadItem,
             description="Downloads from S3-compatible stores.",
             downloader=f"{DOWNLOADERS}.objects:s3",
+            warnings=items.object_warnings,
             credentials=("accessKeyId", "secretKey"),
         ),
         DownloadSource(
@@ -31,6 +32,7 @@ def kaiwo_download_sources() -> list[DownloadSource]:
             item=items.GCSDownloadItem,
             description="Downloads from Google Cloud Storage.",
             downloader=f"{DOWNLOADERS}.objects:gcs",
+            warnings=items.object_warnings,
             credentials=("applicationCredentials",),
         ),
         DownloadSource(
@@ -39,6 +41,7 @@ def kaiwo_download_sources() -> list[DownloadSource]:
             item=items.AzureBlobStorageDownloadItem,
             description="Downloads from Azure Blob Storage.",
             downloader=f"{DOWNLOADERS}.objects:azure_blob",
+            warnings=items.object_warnings,
             credentials=("connectionString",),
             needs_credentials=True,
         ),
@@ -56,5 +59,6 @@ def kaiwo_download_sources() -> list[DownloadSource]:
             item=items.HuggingFaceDownloadItem,
             description="Repositories of the Hugging Face Hub to fetch into the cache volume.",
             downloader=f"{DOWNLOADERS}.hub:fetch",
+            warnings=items.hub_warnings,
         ),
     ]

@@ -16,7 +16,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kaiwo.plugin.kit import addresses
-from kaiwo_storage_s3_gcs_azure_git_hf.download import globs, journal
+from kaiwo_storage_s3_gcs_azure_git_hf import globs
+from kaiwo_storage_s3_gcs_azure_git_hf.download import journal
 
 MIB = 1024**2
 

@@ -86,6 +86,22 @@ def test_a_killed_run_goes_on_where_it_was(download: Any, hub: ModelHub, cdn: Mo
     assert not list((download.root / "hf" / ".kaiwo-download").glob("hub-*"))
 
 
+def test_bytes_of_an_earlier_run_that_are_wrong_are_downloaded_again(
+    download: Any, hub: ModelHub, cdn: ModelHub
+) -> None:
+    """A node that fails may lose what was written last; the workload would have failed for good."""
+    hub.model, cdn.large = bytes(20 * 1024**2), bytes(20 * 1024**2)
+    item = {"repoId": "a/b", "files": ["model.safetensors"]}
+    cdn.large = hub.model[:-1]
+    assert run(download, hub, item).returncode == 6
+    cdn.large = hub.model
+    (stored,) = (download.root / "hf" / ".kaiwo-download").glob("hub-*")
+    stored.write_bytes(b"x" * 1024**2)
+    done = run(download, hub, item)
+    assert done.returncode == 0, done.stderr
+    assert snapshot(download) == {"model.safetensors": hub.model}
+
+
 @pytest.mark.parametrize("repo", ["a/c", "a/b"], ids=["other repository", "same repository"])
 def test_items_that_share_a_large_file_do_not_collide(
     download: Any, hub: ModelHub, cdn: ModelHub, repo: str

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from kaiwo_storage_s3_gcs_azure_git_hf.download.target_paths import TargetVolume
+
 WHOLE = {"path": ".", "targetPath": "."}
 
 
@@ -47,6 +49,14 @@ def test_empty_objects_with_others_below_are_folders(download: Any, objects: Any
     outcome = fetch(download, objects, content)
     assert outcome.code == 0, outcome.err
     assert download.files() == {"d/e/x": b"1", "f/y": b"2", "d-z": b"", "z": b""}
+
+
+def test_the_markers_of_hadoop_are_no_files(download: Any, objects: Any) -> None:
+    """EMR and the connectors for S3 and GCS write them beside a folder, and at the end of empty ones."""
+    content = {"d/x": b"1", "d_$folder$": b"", "e_$folder$": b"", "kept_$folder$": b"1"}
+    outcome = fetch(download, objects, content)
+    assert outcome.code == 0, outcome.err
+    assert download.files() == {"d/x": b"1", "kept_$folder$": b"1"}
 
 
 def test_an_object_and_the_marker_of_a_folder_of_its_name(download: Any, objects: Any) -> None:
@@ -93,3 +103,40 @@ def test_a_slash_before_a_key_costs_no_check(download: Any, objects: Any) -> Non
     objects.checksums["a"] = {"x-amz-checksum-crc32": "AAAAAA=="}
     items = download.s3(objects.url, files=[{"path": "/a", "targetPath": "a.bin"}])
     download.assert_failed(download(items), 4, "x-amz-checksum-crc32")
+
+
+def test_names_in_plans_and_messages_cannot_forge_a_line_or_turn_its_direction(
+    download: Any, objects: Any
+) -> None:
+    """Whoever may write to the bucket chooses them; the file has the name of the object."""
+    key = "a\u2028b\u202ec"
+    outcome = fetch(download, objects, {f"{key}/x": b"1"})
+    assert outcome.code == 0, outcome.err
+    assert download.files() == {f"{key}/x": b"1"}
+    plan = download(download.s3(objects.url, folders=[WHOLE]), "--dry-run")
+    assert plan.code == 0, plan.err
+    assert "/a\\u2028b\\u202ec/x -> " in plan.out
+    assert all(line.isprintable() for line in plan.out.splitlines())
+    missing = [{"path": "a\u202eb\x1b[2J", "targetPath": "t"}]
+    outcome = download(download.s3(objects.url, files=missing))
+    assert outcome.code in (2, 3), outcome.err
+    assert "a\\u202eb" in outcome.line
+    assert outcome.line.isprintable()
+
+
+def test_names_that_differ_in_case_are_files_of_their_own(download: Any, objects: Any) -> None:
+    """As on Linux file systems."""
+    content = {"Model.bin": b"1", "model.bin": b"2", "d/x": b"3", "D/x": b"4"}
+    outcome = fetch(download, objects, content)
+    assert outcome.code == 0, outcome.err
+    assert download.files() == content
+
+
+def test_names_that_differ_in_case_are_refused_on_a_volume_that_ignores_it(
+    download: Any, objects: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One would replace the other, and each run would fetch both again."""
+    monkeypatch.setattr(TargetVolume, "ignores_case", lambda _: True)
+    outcome = fetch(download, objects, {"a/Model.bin": b"1", "a/model.bin": b"2"})
+    download.assert_failed(outcome, 2, "folders[0]", "a/Model.bin and a/model.bin", "ignores case")
+    assert fetch(download, objects, {"a/x": b"1", "a/y": b"2"}).code == 0

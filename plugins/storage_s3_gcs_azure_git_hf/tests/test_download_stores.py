@@ -239,6 +239,29 @@ def test_azure_content_is_checked(download: Any, azurite: str, container: str, h
 
 
 @pytest.mark.slow
+def test_azure_folders_of_a_hierarchical_namespace_are_no_files(
+    download: Any, azurite: str, container: str
+) -> None:
+    """They are listed as empty blobs; one that is named as a file is no empty file either."""
+    config: Any = {"account_name": "devstoreaccount1", "account_key": KEY, "endpoint": azurite}
+    store = AzureStore(container, config=config, client_options={"allow_http": True})
+    folder = {"hdi_isfolder": "true"}
+    store.put("tree/empty", b"", attributes=folder)
+    store.put("tree/full", b"", attributes=folder)
+    store.put("tree/full/x", b"1")
+    store.put("tree/none", b"")
+    secret = download.secret("az", _connection(azurite))
+    bucket = {"name": container, "folders": [{"path": "tree", "targetPath": "t"}]}
+    outcome = download({"azureBlob": [{"connectionString": secret, "containers": [bucket]}]})
+    assert outcome.code == 0, outcome.err
+    assert download.files() == {"t/full/x": b"1", "t/none": b""}
+    bucket = {"name": container, "files": [{"path": "tree/full", "targetPath": "f"}]}
+    outcome = download({"azureBlob": [{"connectionString": secret, "containers": [bucket]}]})
+    assert outcome.code == 2, outcome.err
+    assert "tree/full is a folder; name it in folders" in outcome.line
+
+
+@pytest.mark.slow
 def test_azure_with_a_wrong_key_is_refused(download: Any, azurite: str, container: str) -> None:
     """Exit 3, and the key is in no output."""
     wrong = base64.b64encode(b"CANARY").decode()

@@ -25,6 +25,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.server.paths.append(self.path)
+        for status in self.server.informational:
+            self.send_response_only(status)
+            self.end_headers()
         location = self.server.locations.get(self.path)
         body = b"redirected" if location else b"content"
         self.send_response(302 if location else 200)
@@ -43,6 +46,7 @@ class RedirectServer(ThreadingHTTPServer):
     def __init__(self) -> None:
         self.locations: dict[str, str] = {}
         self.paths: list[str] = []
+        self.informational: list[int] = []
         super().__init__(("127.0.0.1", 0), _Handler)
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
 
@@ -103,6 +107,25 @@ def test_an_ftp_server_is_not_contacted(
         with pytest.raises(http_client.RedirectError):
             get(client, url)
     assert received == []
+
+
+def test_informational_answers_before_a_response_are_passed_over(
+    client: http_client.HttpClient, server: RedirectServer
+) -> None:
+    """Each request anew: the connection serves any number of them."""
+    server.informational = [100, 102, 103] * 20
+    for _ in range(3):
+        assert get(client, f"{server.url}/a") == b"content"
+
+
+@pytest.mark.parametrize("status", [100, 103])
+def test_a_server_that_sends_informational_answers_without_end_is_given_up(
+    client: http_client.HttpClient, server: RedirectServer, status: int
+) -> None:
+    """Each one is in time, so no time limit of a single answer ends it."""
+    server.informational = [status] * 101
+    with pytest.raises(ConnectionError, match="not an HTTP response"):
+        get(client, f"{server.url}/a")
 
 
 def test_a_redirect_loop_ends(client: http_client.HttpClient, server: RedirectServer) -> None:

@@ -175,6 +175,8 @@ def test_the_api_server_adds_nothing_to_an_item() -> None:
     [
         (fields.RepoId, "https://huggingface.co/org/model", 'write its name alone, such as "org/model"'),
         (fields.GitRef, "-b main", "a branch, tag or commit"),
+        (fields.GitRef, "release/*", "not the name of a branch"),
+        (fields.GitRef, "main:other", "not the name of a branch"),
         (fields.Commit, "0a1b2c3", "a full commit hash"),
         (fields.Region, "us east", "a region such as us-east-1"),
     ],
@@ -186,3 +188,9 @@ def test_a_text_of_the_wrong_form_is_answered_in_words(kind: Any, value: str, wo
     (error,) = caught.value.errors()
     assert error["type"] == "value_error"
     assert words in error["msg"]
+
+
+@pytest.mark.parametrize("name", ["main", "feature/x", "v1.0", "refs/pr/1", "ü", "user@host", "0" * 40])
+def test_names_that_git_and_the_hub_allow_are_taken(name: str) -> None:
+    """Slashes too."""
+    assert TypeAdapter(fields.GitRef).validate_python(name) == name

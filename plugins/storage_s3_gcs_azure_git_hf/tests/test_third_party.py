@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kaiwo.testing.object_server import serve_objects
+
 if TYPE_CHECKING:
     from kaiwo.api.download import Downloads
 
@@ -59,6 +61,52 @@ def test_a_source_of_another_package_uses_the_same_engine(configured: Any, objec
     assert "CANARY" not in outcome.err
 
 
+def away(url: str) -> Any:
+    """A fault that redirects to another server."""
+
+    def redirect(handler: Any) -> bool:
+        handler.send_response(302)
+        handler.send_header("Location", url)
+        handler.send_header("Content-Length", "0")
+        handler.end_headers()
+        return True
+
+    return redirect
+
+
+def test_a_header_with_a_secret_does_not_follow_a_redirect_to_another_server(
+    configured: Any, objects: Any
+) -> None:
+    """The object store client drops Authorization there, and would send any other header along."""
+    with serve_objects() as other:
+        other.content["file"] = b"12345"
+        objects.faults["file"] = away(f"{other.url}/bucket/file")
+        outcome = configured({"http": [item(configured, f"{objects.url}/bucket/file", b"12345")]})
+        configured.assert_failed(outcome, 2, "http[0]", "X-Token would go with it", "Authorization")
+        assert other.requests == []
+
+
+def test_authorization_is_left_out_where_a_redirect_leads_to_another_server(
+    configured: Any, objects: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of servers that keep content elsewhere; the content comes from there."""
+
+    def authorized(items: list[dict[str, Any]], downloads: Downloads) -> None:
+        token = downloads.secret("http[0]", items[0]["token"])
+        headers = {"Authorization": f"Bearer {token}"}
+        downloads.http("http[0]", items[0]["url"], items[0]["targetPath"], headers=headers)
+
+    monkeypatch.setattr(sys.modules["kaiwo_elsewhere"], "fetch", authorized)
+    with serve_objects() as other:
+        other.content["file"] = b"12345"
+        objects.faults["file"] = away(f"{other.url}/bucket/file")
+        outcome = configured({"http": [item(configured, f"{objects.url}/bucket/file", b"12345")]})
+        assert outcome.code == 0, outcome.err
+        assert configured.files() == {"x/file": b"12345"}
+        assert {name.lower() for _, _, headers in other.requests for name in headers} >= {"host"}
+        assert "CANARY" not in str([headers.items() for _, _, headers in other.requests])
+
+
 def test_a_web_server_without_ranges_is_read_in_one_piece(configured: Any, objects: Any) -> None:
     """Many serve none; the file is larger than a part, and its content is checked all the same."""
     body = random.Random(1).randbytes(500_000)
@@ -72,6 +120,42 @@ def test_a_web_server_without_ranges_is_read_in_one_piece(configured: Any, objec
     outcome = configured({"http": [item(configured, f"{objects.url}/bucket/file", body)]})
     assert outcome.code == 0, outcome.err
     assert configured.files() == {"x/file": body}
+
+
+@pytest.mark.parametrize("changes", [True, False])
+def test_a_file_without_etag_that_changes_is_no_mixture(configured: Any, objects: Any, changes: bool) -> None:
+    """The time of its last change tells the versions apart; both have the same size."""
+    old, new = b"a" * 200_000, b"b" * 200_000
+    objects.content["file"] = old
+    seen: list[str] = []
+
+    def plain(handler: Any) -> bool:
+        wanted = handler.headers.get("Range", "")
+        seen.append(wanted)
+        changed = changes and wanted and not wanted.startswith("bytes=0-")
+        body, day = (new, 23) if changed else (old, 22)
+        extra = {
+            "Accept-Ranges": "bytes",
+            "Last-Modified": f"{['Sun', 'Mon'][day - 22]}, {day} Nov 2026 10:00:00 GMT",
+        }
+        if wanted:
+            first, _, last = wanted.removeprefix("bytes=").partition("-")
+            start, end = int(first), min(int(last), len(body) - 1)
+            extra["Content-Range"] = f"bytes {start}-{end}/{len(body)}"
+            handler.reply(206, body[start : end + 1], **extra)
+        else:
+            handler.reply(200, body, **extra)
+        return True
+
+    objects.faults["file"] = plain
+    unchecked = {**item(configured, f"{objects.url}/bucket/file", old), "sha256": None}
+    outcome = configured({"http": [unchecked]})
+    assert any(wanted.startswith("bytes=65536-") for wanted in seen)
+    if changes:
+        configured.assert_failed(outcome, 4, "http[0]", "changed during the download")
+    else:
+        assert outcome.code == 0, outcome.err
+        assert configured.files() == {"x/file": old}
 
 
 @pytest.mark.parametrize(

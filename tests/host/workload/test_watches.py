@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+import kaiwo_deployment.plugin
 import kaiwo_kueue.plugin
+import kaiwo_storage_s3_gcs_azure_git_hf.plugin
 from kaiwo.api.crds import KAIWO_JOB
 from kaiwo.engine.cached_object import ObjectDecoder, Projection
 from kaiwo.engine.resource import JOB, POD
@@ -21,7 +23,7 @@ from kaiwo.host.workload.watches import on_child_deleted, on_pod_deleted, worklo
 from kaiwo.plugin.backends import Backend
 from kaiwo.testing import job, plugins
 from kaiwo.workload.model import Registry
-from kaiwo_kueue.kinds import CLUSTER_QUEUE
+from kaiwo_kueue.kinds import CLUSTER_QUEUE, WORKLOAD
 
 if TYPE_CHECKING:
     from kaiwo.engine.controller import Watch
@@ -286,3 +288,46 @@ def test_a_queue_that_changes_concerns_what_waits_and_its_counts_do_not() -> Non
     assert set(watch.keys(CacheEvent("MODIFIED", CLUSTER_QUEUE, stopped, queue(1, "FlavorNotFound")))) == {
         KEY
     }
+
+
+def test_what_the_queue_system_has_of_a_download_job_concerns_its_workload() -> None:
+    """Also of a KaiwoService, whose own object is no Job: its status says why the download waits."""
+    registry = Registry.of(
+        plugins(kaiwo_deployment.plugin, kaiwo_kueue.plugin, kaiwo_storage_s3_gcs_azure_git_hf.plugin)
+    )
+    states, cache = ReconcileStates(), Cache()
+    watches = workload_watches(
+        "KaiwoService", registry, states, cache, pod_owners=PodOwners(cache, registry), namespaces=()
+    )
+    for watch in watches:
+        cache.register(watch.resource, watch.projection, label_selector=watch.label_selector)
+    (watch,) = [item for item in watches if item.resource == WORKLOAD]
+    assert watch.keys is not None
+
+    def seen(resource: Resource, name: str, owner: Object) -> Any:
+        reference = {"controller": True, **owner}
+        obj = {
+            "metadata": {
+                "name": name,
+                "namespace": "default",
+                "uid": f"uid-of-{name}",
+                "resourceVersion": "1",
+                "ownerReferences": [reference],
+            }
+        }
+        store = cache.store(resource)
+        assert store is not None
+        entry = store.decode(msgspec.json.encode(obj))
+        store.observe("ADDED", entry)
+        return entry
+
+    service = {"apiVersion": KAIWO_JOB.api_version, "kind": "KaiwoService", "name": "train", "uid": UID}
+    seen(JOB, "train-download", service)
+    owner = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "name": "train-download",
+        "uid": "uid-of-train-download",
+    }
+    of_job = seen(WORKLOAD, "job-train-download-x", owner)
+    assert set(watch.keys(CacheEvent("ADDED", WORKLOAD, None, of_job))) == {KEY}

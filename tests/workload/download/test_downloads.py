@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +19,11 @@ import kaiwo_storage_s3_gcs_azure_git_hf.plugin
 from kaiwo.api.resolved_config import ResolvedConfig
 from kaiwo.engine.resource import CONFIG_MAP, JOB, PERSISTENT_VOLUME_CLAIM
 from kaiwo.plugin.observation import Finding
+from kaiwo.plugin.queues import Admission, QueueAssignment, QueueFacts, QueueSystem
 from kaiwo.testing import config, job, plugins, service
 from kaiwo.testing.builders import NOW
 from kaiwo.workload.download.progress import Progress
-from kaiwo.workload.model import DeletedChild, Registry
+from kaiwo.workload.model import Delete, DeletedChild, Registry
 from kaiwo.workload.plans.blocked import REJECTED_RETRY_SECONDS
 
 if TYPE_CHECKING:
@@ -412,6 +414,43 @@ def test_a_missing_secret_is_reported_in_the_kubelets_words(fetching: World) -> 
     assert not fetching.plan().statuses
 
 
+def held(world: World, admission: Admission | None) -> None:
+    """Load a queue system that says this of every object, and let it suspend the download Job."""
+    system = QueueSystem(
+        "q",
+        assign=lambda _, __: QueueAssignment("main", {"queue": "main"}),
+        admission=lambda _, __: admission,
+    )
+    known = QueueFacts(objects={}, default_queue="main")
+    world.registry = replace(world.registry, queue=system)
+    world.set(queue_facts=known, download_queue_facts=known)
+    change(world, spec={**download(world)["spec"], "suspend": True})
+
+
+def test_a_download_job_that_the_queue_system_holds_says_so_in_its_words(fetching: World) -> None:
+    """Kaiwo queues no downloads, but the cluster may: to set spec.suspend to false would be undone."""
+    held(fetching, Admission("pending", "Inadmissible", "waits in queue default: no quota"))
+    fetching.settle()
+    assert reported(fetching) == ("PENDING", "Inadmissible")
+    assert fetching.status["message"] == f"download Job {NAME}: waits in queue default: no quota"
+    assert fetching.condition("DownloadJobSucceeded")["reason"] == "JobPending"
+
+
+def test_a_download_job_that_is_admitted_is_about_to_start(fetching: World) -> None:
+    """The queue system resumes it in a moment: nobody has to do anything."""
+    held(fetching, Admission("admitted", "Admitted", "admitted"))
+    fetching.settle()
+    assert reported(fetching) == ("PENDING", "Downloading")
+
+
+def test_a_download_job_that_somebody_suspended_says_how_it_goes_on(fetching: World) -> None:
+    """Also where the queue system knows nothing of it."""
+    held(fetching, None)
+    fetching.settle()
+    assert reported(fetching) == ("PENDING", "Suspended")
+    assert "set its spec.suspend to false" in fetching.status["message"]
+
+
 def test_a_missing_key_of_the_environment_is_reported(fetching: World) -> None:
     """As the kubelet says it on the container."""
     state = {"reason": "CreateContainerConfigError", "message": 'secret "hf" not found'}
@@ -451,6 +490,110 @@ def without_job(world: World) -> None:
     """Let the download Job be collected after its end."""
     beside = {key: obj for key, obj in world.facts.auxiliaries.items() if key[0] != JOB}
     world.set(auxiliaries=beside)
+
+
+def without_claim(world: World) -> None:
+    """Let somebody delete the claim."""
+    beside = {key: obj for key, obj in world.facts.auxiliaries.items() if key[0] != PERSISTENT_VOLUME_CLAIM}
+    world.set(auxiliaries=beside)
+
+
+def going(obj: Object) -> Object:
+    """An object that is being deleted."""
+    return {**obj["metadata"], "deletionTimestamp": "2026-01-02T04:00:00Z"}
+
+
+def test_a_volume_that_was_deleted_after_its_download_is_filled_again(fetching: World) -> None:
+    """Its claim is made again, and is empty: the workload would start without its data."""
+    ended(fetching, "Complete")
+    without_claim(fetching)
+    plan = fetching.plan()
+    assert [type(write).__name__ for write in plan.writes] == ["Apply", "Delete"]
+    fetching.settle()
+    assert fetching.facts.live is None
+    key = (PERSISTENT_VOLUME_CLAIM, "train-data")
+    later = {**fetching.facts.auxiliaries[key]["metadata"], "creationTimestamp": "2026-01-02T03:05:01Z"}
+    claim(fetching, metadata=later)
+    fetching.settle()
+    why = "because PersistentVolumeClaim train-data was deleted after a download"
+    assert fetching.status["message"].endswith(why)
+
+
+def test_a_volume_that_was_made_again_after_its_download_is_filled_again(fetching: World) -> None:
+    """The claim alone shows it, whatever the operator has seen: it is younger than the last try."""
+    ended(fetching, "Complete")
+    key = (PERSISTENT_VOLUME_CLAIM, "train-data")
+    later = {**fetching.facts.auxiliaries[key]["metadata"], "creationTimestamp": "2026-01-02T03:05:01Z"}
+    claim(fetching, metadata=later)
+    [write] = fetching.plan().writes
+    assert isinstance(write, Delete)
+    again = pod(phase="Succeeded")
+    again["metadata"]["creationTimestamp"] = "2026-01-02T03:05:02Z"
+    fetching.set(download_pods=(again,))
+    assert [write.obj["metadata"]["name"] for write in fetching.plan().writes] == ["train"]
+
+
+def test_a_volume_that_is_made_again_later_is_filled_again_also_without_the_job(fetching: World) -> None:
+    """The Job may be gone: the condition says when the download had ended. The second download counts."""
+    ended(fetching, "Complete")
+    fetching.settle()
+    without_job(fetching)
+    key = (PERSISTENT_VOLUME_CLAIM, "train-data")
+    later = {**fetching.facts.auxiliaries[key]["metadata"], "creationTimestamp": "2026-01-02T03:30:00Z"}
+    claim(fetching, metadata=later)
+    fetching.set(live=None, missing_child=DeletedChild(fetching.facts.live, deletion_seen=True))
+    fetching.obj = {**fetching.obj, "status": fetching.plan().statuses[-1]}
+    assert reported(fetching) == ("PENDING", "Downloading")
+    assert fetching.condition("DownloadJobSucceeded")["status"] == "False"
+    fetching.settle()
+    assert fetching.facts.live is None
+    created = {**download(fetching)["metadata"], "creationTimestamp": "2026-01-02T03:30:01Z"}
+    fetching.at(NOW + timedelta(hours=1))
+    change(fetching, metadata=created)
+    ended(fetching, "Complete")
+    fetching.settle()
+    assert fetching.facts.live is not None
+
+
+def test_nothing_starts_on_a_volume_that_is_being_deleted(fetching: World) -> None:
+    """No pod can use it any more, and it is made again only while there is no child."""
+    ended(fetching, "Complete")
+    claim(fetching, metadata=going(fetching.facts.auxiliaries[PERSISTENT_VOLUME_CLAIM, "train-data"]))
+    [write] = fetching.plan().writes
+    assert isinstance(write, Delete)
+    without_job(fetching)
+    fetching.settle()
+    assert reported(fetching) == ("PENDING", "VolumeMissing")
+    assert "PersistentVolumeClaim train-data is being deleted" in fetching.status["message"]
+    without_claim(fetching)
+    fetching.settle()
+    assert fetching.facts.auxiliaries.keys() >= {(JOB, NAME), (PERSISTENT_VOLUME_CLAIM, "train-data")}
+
+
+def test_a_download_goes_on_while_its_volume_is_being_deleted(fetching: World) -> None:
+    """Kubernetes keeps a volume that a pod uses; the condition says what becomes of it."""
+    running(fetching)
+    claim(fetching, metadata=going(fetching.facts.auxiliaries[PERSISTENT_VOLUME_CLAIM, "train-data"]))
+    fetching.settle()
+    assert reported(fetching) == ("PENDING", "Downloading")
+    ready = fetching.condition("StorageReady")
+    assert (ready["status"], ready["reason"]) == ("False", "VolumeMissing")
+
+
+def test_a_volume_without_downloads_that_is_being_deleted_is_made_again_before_the_start(
+    world: World,
+) -> None:
+    """A pod of a child that exists would wait for it for ever."""
+    world.registry = REGISTRY
+    world.obj = job(image="image:1", storage={"storageEnabled": True, "data": {"storageSize": "10Gi"}})
+    (made, *_) = world.plan().writes
+    world.execute(made)
+    claim(world, metadata=going(world.facts.auxiliaries[PERSISTENT_VOLUME_CLAIM, "train-data"]))
+    world.settle()
+    assert reported(world) == ("PENDING", "VolumeMissing")
+    without_claim(world)
+    world.settle()
+    assert world.facts.live is not None
 
 
 def test_a_finished_download_is_recognised_by_its_hash_and_not_by_a_text(fetching: World) -> None:

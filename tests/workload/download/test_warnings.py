@@ -83,3 +83,39 @@ def test_a_source_that_fails_to_warn_is_named(world: World) -> None:
     world.settle()
     assert "oops" in world.status["message"]
     assert "git" in world.status["message"]
+
+
+S3 = {"endpointUrl": "https://s3.example.com"}
+
+
+def wanting_objects(glob: str) -> Object:
+    """A job that wants the objects of a folder that match."""
+    folders = [{"path": "a", "targetPath": "a"}, {"path": "b", "targetPath": "b", "glob": glob}]
+    item = {**S3, "buckets": [{"name": "data", "folders": folders}]}
+    data = {"storageSize": "10Gi", "download": {"s3": [item]}}
+    return job(image="image:1", storage={"storageEnabled": True, "data": data})
+
+
+def test_a_glob_of_another_program_is_warned_about_before_it_matches_nothing() -> None:
+    """Shells and rclone know braces; here they stand for themselves, and the download fails."""
+    found = validate(wanting_objects("*.{json,txt}"), LOADED.fields())
+    (warning,) = map(str, found.warnings)
+    assert warning.startswith("spec.storage.data.download.s3[0].buckets[0].folders[1].glob: braces stand")
+    assert "name the folder once for each alternative" in warning
+    assert validate(wanting_objects("*.json"), LOADED.fields()).warnings == ()
+
+
+def test_a_glob_that_cannot_be_read_is_refused_before_anything_is_created() -> None:
+    """It was the download Job that failed for it."""
+    found = validate(wanting_objects("a[b"), LOADED.fields())
+    (error,) = map(str, found.problems)
+    assert error.startswith("spec.storage.data.download.s3[0].buckets[0].folders[1].glob: glob 'a[b' has an")
+
+
+def test_patterns_in_the_place_of_file_names_of_the_hub_are_warned_about() -> None:
+    """The Hub's own client takes patterns there."""
+    repository = {"repoId": "org/model", "files": ["config.json", "*.safetensors"]}
+    hub = {"storageSize": "10Gi", "preCacheRepos": [repository]}
+    obj = job(image="image:1", storage={"storageEnabled": True, "huggingFace": hub})
+    (warning,) = map(str, validate(obj, LOADED.fields()).warnings)
+    assert warning.startswith("spec.storage.huggingFace.preCacheRepos[0].files[1]: is the name of one file")

@@ -382,6 +382,16 @@ def queue(world: World, admission: Admission | None) -> None:
     world.registry = dataclasses.replace(world.registry, queue=system)
 
 
+def test_a_job_without_a_queue_that_the_queue_system_holds_has_its_words(world: World) -> None:
+    """It was made without a queue; the cluster queues it all the same."""
+    world.settle()
+    assert world.facts.live is not None
+    world.live(spec={**world.facts.live["spec"], "suspend": True})
+    queue(world, Admission("pending", "Inadmissible", "no queue admits it"))
+    assert states(world) == ["PENDING"]
+    assert (world.status["reason"], world.status["message"]) == ("Inadmissible", "no queue admits it")
+
+
 def test_neither_configuration_nor_nodes_touch_a_running_job(world: World) -> None:
     """What was resolved stays: an edit of KaiwoConfig or a lost node changes no child and no status."""
     world.obj["spec"]["gpus"] = 8
@@ -392,6 +402,20 @@ def test_neither_configuration_nor_nodes_touch_a_running_job(world: World) -> No
     )
     plan = world.plan()
     assert (plan.writes, plan.statuses) == ((), ())
+
+
+def test_a_claim_that_is_gone_beside_its_child_says_what_brings_it_back(world: World) -> None:
+    """The pods of the child would wait for it for ever, and it is made for a new child alone."""
+    world.obj["spec"]["storage"] = {"storageEnabled": True, "data": {"storageSize": "10Gi"}}
+    world.settle()
+    world.set(auxiliaries={})
+    world.settle()
+    ready = world.condition("StorageReady")
+    assert (ready["status"], ready["reason"]) == ("False", "VolumeMissing")
+    assert ready["message"] == (
+        "PersistentVolumeClaim train-data is not there; delete Job train, and it is created again after the "
+        "volume"
+    )
 
 
 def test_the_state_of_volumes_is_reported(world: World) -> None:

@@ -15,6 +15,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
+def printable(text: str) -> str:
+    """A text of others as it may be written to a log or a terminal: on one line, what is obeyed is escaped.
+
+    Keys and file names may have line breaks, escape sequences, and bytes that are no UTF-8.
+    """
+    if text.isprintable():
+        return text
+    escaped = (char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+    return "".join(escaped)
+
+
 class DownloadError(Exception):
     """An item failed; the text is one line that names item, object, reason and next step.
 
@@ -26,7 +37,7 @@ class DownloadError(Exception):
 
     def __init__(self, where: str, message: str, next_step: str) -> None:
         line = f"{where}: {message}; {next_step}" if where else f"{message}; {next_step}"
-        super().__init__(" ".join(line.split()))
+        super().__init__(printable(" ".join(line.split())))
 
 
 class InternalError(DownloadError):

@@ -26,6 +26,7 @@ from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import (
     NotAvailableError,
 )
 from kaiwo_storage_s3_gcs_azure_git_hf.download.git_source import GitSource
+from kaiwo_storage_s3_gcs_azure_git_hf.download.target_paths import check_case
 from kaiwo_storage_s3_gcs_azure_git_hf.items import GitDownloadItem
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from kaiwo_storage_s3_gcs_azure_git_hf.download.session import DownloadSession
 
 _T = TypeVar("_T")
+
+_SHOWN_SUBMODULES = 3
 
 
 @dataclass(slots=True, eq=False)
@@ -109,6 +112,8 @@ class GitTask:
                 f"{f' in {source.item.part}' if source.item.part else ''}",
                 "check path and branch; submodules are not fetched",
             )
+        if clone.submodules:
+            source.session.warn(self.where, _submodule_warning(clone.submodules))
         self._claim(files)
         _move(root, files, source)
         self._record().finish(commit, files)
@@ -137,6 +142,8 @@ class GitTask:
     def _claim(self, files: Iterable[str]) -> None:
         """Claim files; a branch may have got others since the last time."""
         source = self.source
+        files = list(files)
+        check_case(source.volume, ((self.where, str(Path(source.target, name))) for name in files))
         for name in files:
             if name not in self.claimed:
                 source.session.claim_file(self.where, source.volume, str(Path(source.target, name)))
@@ -181,6 +188,14 @@ class GitTask:
         return NetworkError(
             self.where, f"{self.summary}: git fetch failed: {cause}", "check the host and the network"
         )
+
+
+def _submodule_warning(paths: Sequence[str]) -> str:
+    """That submodules are missing, whose folders would be empty."""
+    shown = ", ".join(paths[:_SHOWN_SUBMODULES])
+    more = f" and {len(paths) - _SHOWN_SUBMODULES} more" if len(paths) > _SHOWN_SUBMODULES else ""
+    noun = "submodule was" if len(paths) == 1 else "submodules were"
+    return f"{len(paths)} {noun} not fetched ({shown}{more}); add a git item for each that is needed"
 
 
 def _list_files(tree: Path) -> list[str]:

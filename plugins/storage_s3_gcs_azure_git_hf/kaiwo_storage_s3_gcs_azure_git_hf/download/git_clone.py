@@ -57,6 +57,7 @@ class GitClone:
 
     Attributes:
         work: the folder of its tree.
+        submodules: paths of the submodules in what the item wants, once its files are listed.
     """
 
     def __init__(self, source: GitSource, work: Path) -> None:
@@ -91,6 +92,7 @@ class GitClone:
             **_certificates(),
         }
         self._fetched = False
+        self.submodules: list[str] = []
 
     def is_current(self, commit: str) -> bool:
         """Whether the item still names a commit that was fetched before; an exact one needs no request."""
@@ -120,14 +122,16 @@ class GitClone:
         """
         self._with_full_fetch(lambda: None)
         part = self._item.part or ""
-        found = []
+        found, self.submodules = [], []
         for entry in self._git("ls-tree", "-r", "-z", "--full-tree", self._wanted).split("\0"):
             header, _, name = entry.partition("\t")
-            if not name or header.startswith(_SUBMODULE):
+            if not name or (part and name != part and not name.startswith(f"{part}/")):
                 continue
-            if name == part:
+            if header.startswith(_SUBMODULE):
+                self.submodules.append(name)
+            elif name == part:
                 found.append(name.rpartition("/")[2])
-            elif not part or name.startswith(f"{part}/"):
+            else:
                 found.append(name[len(part) + 1 if part else 0 :])
         return found
 

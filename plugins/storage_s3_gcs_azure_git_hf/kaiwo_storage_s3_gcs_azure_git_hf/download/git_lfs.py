@@ -1,21 +1,23 @@
 """Git LFS: replaces pointers in a tree by the files they point to, checked by SHA-256.
 
-The batch API of Git LFS needs two requests per file at most, so no further program is needed.
+The batch API of Git LFS needs two requests per file at most, so no further program is needed. The content
+stays in the state folder of the volume until all files are there, so an interrupted run goes on with it.
 """
 
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 import os
 import re
+import shutil
+from dataclasses import dataclass
 from functools import partial
-from http.client import HTTPException
+from http.client import PARTIAL_CONTENT, HTTPException
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from kaiwo_storage_s3_gcs_azure_git_hf.download import free_space
+from kaiwo_storage_s3_gcs_azure_git_hf.download import checksums, free_space
 from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import (
     ConfigError,
     DiskFullError,
@@ -32,6 +34,7 @@ from kaiwo_storage_s3_gcs_azure_git_hf.download.http_client import (
     check_status,
     crosses_origin,
 )
+from kaiwo_storage_s3_gcs_azure_git_hf.download.journal import fingerprint
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,16 +71,49 @@ def fetch(source: GitSource, tree: Path, progress: DownloadProgress, configured_
     pointers = _find_pointers(tree)
     size = sum(size for _, size in pointers.values())
     source.session.budget.add(source.where, files=0, size=size)
-    progress.expect(size)
-    free_space.check_free_space(source.where, source.volume, size)
+    names = {pointer: path.name for path, pointer in pointers.items()}
+    stored = {pointer: _stored_path(source, pointer) for pointer in names}
+    progress.expect(sum(size for _, size in stored))
+    left = sum(size - _bytes_of(path) for (_, size), path in stored.items())
+    copies = size - sum(size for _, size in stored)
+    free_space.check_free_space(source.where, source.volume, max(left, 0) + copies)
     url = _batch_url(source, configured_url)
-    names = list(pointers)
-    for start in range(0, len(names), _BATCH_SIZE):
-        batch = names[start : start + _BATCH_SIZE]
-        wanted = {pointers[path] for path in batch}
-        actions = source.session.retry(partial(_request_actions, source, url, wanted))
-        for path in batch:
-            source.session.retry(partial(_download, source, path, pointers[path], actions, progress))
+    wanted = list(stored)
+    for start in range(0, len(wanted), _BATCH_SIZE):
+        batch = wanted[start : start + _BATCH_SIZE]
+        missing = {pointer for pointer in batch if _bytes_of(stored[pointer]) != pointer[1]}
+        actions = _actions(source, url, missing) if missing else {}
+        for pointer in batch:
+            task = _LfsObject(source, url, names[pointer], pointer, stored[pointer])
+            task.fetch(actions, progress)
+    _put_in_place(pointers, stored)
+    for path in source.volume.state_folder().glob(f"{_prefix(source)}*"):
+        path.unlink()
+
+
+def _put_in_place(pointers: dict[Path, tuple[str, int]], stored: dict[tuple[str, int], Path]) -> None:
+    """Replace the pointers in a tree; several may point to the same content."""
+    last = {pointer: path for path, pointer in pointers.items()}
+    for path, pointer in pointers.items():
+        if last[pointer] != path:
+            copied = path.with_name(f".{pointer[0]}.part")  # a name that no file of the tree has
+            shutil.copyfile(stored[pointer], copied)
+            copied.replace(path)
+    for pointer, path in last.items():
+        stored[pointer].replace(path)
+
+
+def _prefix(source: GitSource) -> str:
+    """What the names of the content of an item begin with, in the state folder."""
+    return f"lfs-{fingerprint(source.target, source.item.repository, source.item.part)}-"
+
+
+def _stored_path(source: GitSource, pointer: tuple[str, int]) -> Path:
+    return source.volume.state_folder() / f"{_prefix(source)}{pointer[0]}"
+
+
+def _bytes_of(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
 
 
 def warn_of_pointers(source: GitSource, tree: Path) -> None:
@@ -123,6 +159,11 @@ def _batch_url(source: GitSource, configured: str | None) -> str:
     return f"{url}/objects/batch"
 
 
+def _actions(source: GitSource, url: str, wanted: set[tuple[str, int]]) -> dict[str, dict[str, Any]]:
+    """Where the server has content, by its SHA-256; the URLs are valid for a while."""
+    return source.session.retry(partial(_request_actions, source, url, wanted))
+
+
 def _request_actions(source: GitSource, url: str, wanted: set[tuple[str, int]]) -> dict[str, dict[str, Any]]:
     body = {
         "operation": "download",
@@ -144,44 +185,97 @@ def _request_actions(source: GitSource, url: str, wanted: set[tuple[str, int]]) 
         raise _to_download_error(source, "LFS files", error) from None
 
 
-def _download(
-    source: GitSource,
-    path: Path,
-    pointer: tuple[str, int],
-    actions: dict[str, dict[str, Any]],
-    progress: DownloadProgress,
-) -> None:
-    oid, size = pointer
-    action = actions.get(oid)
-    url = str(action.get("href") or "") if isinstance(action, dict) else ""
-    if not isinstance(action, dict) or not url:
-        raise NotAvailableError(
-            source.where, f"LFS file {path.name} not found on the server", "push it with git lfs push"
-        )
-    digest, received = hashlib.sha256(), 0
-    partial_path = path.with_name(f".{oid}.part")  # a name that no file of the tree has
-    try:
-        credentials = {**_credentials(source, url), **(action.get("header") or {})}
-        with (
-            source.session.http_client.send("GET", url, credentials=credentials) as response,
-            partial_path.open("wb") as out,
-        ):
-            check_status(response)
-            while received <= size and (data := response.read(_CHUNK_BYTES)):
-                digest.update(data)
-                out.write(data)
-                received += len(data)
-                progress.add(len(data))
-            out.flush()
-            os.fsync(out.fileno())
-    except _FAILURES as error:
-        progress.add(-received)
-        raise _to_download_error(source, f"LFS file {path.name}", error) from None
-    if received != size or digest.hexdigest() != oid:
+@dataclass(frozen=True, slots=True)
+class _LfsObject:
+    """The content that a pointer names.
+
+    Attributes:
+        source: the repository.
+        batch_url: URL of the batch API.
+        name: name of a file that has it, for messages.
+        pointer: its SHA-256 and its size.
+        path: where it is stored until all files are there.
+    """
+
+    source: GitSource
+    batch_url: str
+    name: str
+    pointer: tuple[str, int]
+    path: Path
+
+    def fetch(self, actions: dict[str, dict[str, Any]], progress: DownloadProgress) -> None:
+        """Download what is missing of it, and check it.
+
+        Raises:
+            DownloadError: it cannot be downloaded, or does not match its pointer.
+        """
+        existing = _bytes_of(self.path)
+        progress.skip(existing)
+        self._download(actions, progress)
+        if self._is_intact():
+            return
+        self.path.unlink()
+        if existing:
+            # What an earlier run wrote may have been lost with the node's memory.
+            progress.add(-self.pointer[1])
+            self._download(actions, progress)
+            if self._is_intact():
+                return
+            self.path.unlink()
         raise IntegrityError(
-            source.where, f"LFS file {path.name} does not match its pointer", "check the copy on the server"
+            self.source.where,
+            f"LFS file {self.name} does not match its pointer",
+            "check the copy on the server",
         )
-    partial_path.replace(path)
+
+    def _is_intact(self) -> bool:
+        return checksums.sha256_of(self.path) == self.pointer[0]
+
+    def _download(self, actions: dict[str, dict[str, Any]], progress: DownloadProgress) -> None:
+        retry = self.source.session.retry
+        try:
+            retry(partial(self._resume, actions, progress))
+        except NotAvailableError:
+            # The URL may have expired while other files were downloaded.
+            actions = _actions(self.source, self.batch_url, {self.pointer})
+            retry(partial(self._resume, actions, progress))
+
+    def _resume(self, actions: dict[str, dict[str, Any]], progress: DownloadProgress) -> None:
+        """Download what is missing; the bytes stay when the connection breaks."""
+        source, (oid, size) = self.source, self.pointer
+        existing = _bytes_of(self.path)
+        if existing == size and self.path.exists():
+            return
+        action = actions.get(oid)
+        url = str(action.get("href") or "") if isinstance(action, dict) else ""
+        if not isinstance(action, dict) or not url:
+            raise NotAvailableError(
+                source.where, f"LFS file {self.name} not found on the server", "push it with git lfs push"
+            )
+        try:
+            with source.session.http_client.send(
+                "GET",
+                url,
+                headers={"Range": f"bytes={existing}-"} if 0 < existing < size else None,
+                credentials={**_credentials(source, url), **(action.get("header") or {})},
+            ) as response:
+                check_status(response)
+                resumed = response.status == PARTIAL_CONTENT
+                with self.path.open("ab" if resumed else "wb") as out:
+                    have = out.tell()
+                    progress.add(have - existing)
+                    while have <= size and (data := response.read(_CHUNK_BYTES)):
+                        out.write(data)
+                        have += len(data)
+                        progress.add(len(data))
+                    out.flush()
+                    os.fsync(out.fileno())
+        except _FAILURES as error:
+            raise _to_download_error(source, f"LFS file {self.name}", error) from None
+        if have < size:
+            raise NetworkError(
+                source.where, f"LFS file {self.name}: response ended early", "run the download again"
+            )
 
 
 def _to_download_error(source: GitSource, what: str, error: Exception) -> DownloadError:

@@ -23,6 +23,10 @@ _MAX_REDIRECT_BODY: Final = 64 * 1024
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _SEE_OTHER: Final = 303
 _INFORMATIONAL: Final = range(100, 200)
+_MAX_INFORMATIONAL: Final = 100
+"""Informational answers before the response. A server that says now and then that it still works (102) sends
+some; one that never stops would keep the connection, each of its lines in time, for ever."""
+
 _SUCCESSFUL: Final = range(200, 300)
 
 
@@ -72,6 +76,7 @@ class HttpClient:
         credentials: Mapping[str, str] | None = None,
         body: bytes | None = None,
         endpoint: bool = False,
+        same_origin: bool = False,
     ) -> Iterator[HTTPResponse]:
         """Send a request and follow redirects; the response can be read inside the context.
 
@@ -83,9 +88,11 @@ class HttpClient:
             body: the body.
             endpoint: whether the user wrote the URL; then a literal address is checked here and connected
                 directly.
+            same_origin: whether a redirect that leaves the origin of the URL is not followed.
 
         Raises:
-            RedirectError: a redirect leads to something other than http or https, or there are too many.
+            RedirectError: a redirect leads to something other than http or https, or where it must not, or
+                there are too many.
             OSError: there was no response, or the request cannot be sent.
         """
         place = _split(url)
@@ -105,6 +112,8 @@ class HttpClient:
             _release(connection, response)
             target = _split(response.getheader("location") or "", place.geturl())
             if crosses_origin(place, target):
+                if same_origin:
+                    raise RedirectError(f"it leads to another server, {target.scheme}://{target.hostname}")
                 secret = {}
             if response.status == _SEE_OTHER and body is not None:
                 method, body = "GET", None
@@ -132,9 +141,31 @@ class HttpClient:
             if secure
             else HTTPConnection(*first, timeout=self._timeout)
         )
+        connection.response_class = _response_class()
         if secure and not direct:
             connection.set_tunnel(*server)
         return connection
+
+
+@cache
+def _response_class() -> type[HTTPResponse]:
+    """The class of responses that read a bounded number of status lines."""
+    from http.client import HTTPException, HTTPResponse
+
+    class Response(HTTPResponse):
+        """A response after no more than so many informational answers."""
+
+        _status_lines = 0
+
+        def _read_status(self) -> tuple[str, int, str]:
+            # The standard library calls it for each answer, and skips those with 100 by itself.
+            self._status_lines += 1
+            if self._status_lines > _MAX_INFORMATIONAL + 1:
+                raise HTTPException(f"more than {_MAX_INFORMATIONAL} informational answers")
+            line: tuple[str, int, str] = super()._read_status()  # type: ignore[misc]
+            return line
+
+    return Response
 
 
 def check_status(response: HTTPResponse) -> None:

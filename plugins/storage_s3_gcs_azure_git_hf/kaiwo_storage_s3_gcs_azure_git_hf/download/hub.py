@@ -149,7 +149,7 @@ class HubTask:
             raise NotAvailableError(
                 self.where,
                 f"{self.item.repo_id}: {reason}",
-                "check files and revision",
+                "check files and revision; each of files is one name, and no pattern",
             )
 
     def _verify(self, folder: Path) -> None:

@@ -161,9 +161,19 @@ def _fetch(blob: HubBlob, partial_path: Path, session: DownloadSession, progress
 def _fetch_whole(
     blob: HubBlob, partial_path: Path, session: DownloadSession, progress: DownloadProgress
 ) -> None:
-    progress.skip(partial_path.stat().st_size if partial_path.exists() else 0)
-    session.retry(partial(_resume, blob, partial_path, session, progress))
-    check(blob.where, blob.name, partial_path, blob.digest)
+    existing = partial_path.stat().st_size if partial_path.exists() else 0
+    progress.skip(existing)
+    resume = partial(_resume, blob, partial_path, session, progress)
+    session.retry(resume)
+    try:
+        check(blob.where, blob.name, partial_path, blob.digest)
+    except errors.IntegrityError:
+        if not existing:
+            raise
+        # What an earlier run wrote may have been lost with the node's memory.
+        progress.add(-blob.size)
+        session.retry(resume)
+        check(blob.where, blob.name, partial_path, blob.digest)
     with partial_path.open("rb+") as file:
         os.fsync(file.fileno())
     blob.path.parent.mkdir(parents=True, exist_ok=True)

@@ -28,10 +28,12 @@ from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import (
     DiskFullError,
     DownloadError,
     LimitError,
+    printable,
 )
 from kaiwo_storage_s3_gcs_azure_git_hf.download.journal import Journal
 from kaiwo_storage_s3_gcs_azure_git_hf.download.progress import DownloadProgress, format_bytes
 from kaiwo_storage_s3_gcs_azure_git_hf.download.session import DownloadSession
+from kaiwo_storage_s3_gcs_azure_git_hf.download.target_paths import check_case
 from kaiwo_storage_s3_gcs_azure_git_hf.download.transfer import Transfer
 
 if TYPE_CHECKING:
@@ -87,9 +89,10 @@ def _print_err(line: str) -> None:
 
 def _print_plan(files: Sequence[ObjectFile], session: DownloadSession) -> None:
     for file in files:
-        _print_out(f"{format_bytes(file.size):>10}  {file.name} -> {file.path}  ({file.where})")
+        line = printable(f"{file.name} -> {file.path}  ({file.where})")
+        _print_out(f"{format_bytes(file.size):>10}  {line}")
     for task in session.tasks:
-        _print_out(f"{'':>10}  {task.summary}  ({task.where})")
+        _print_out(f"{'':>10}  {printable(f'{task.summary}  ({task.where})')}")
     total = sum(file.size for file in files)
     _print_out(f"{format_bytes(total)} in {len(files)} files, {len(session.tasks)} repositories")
 
@@ -118,6 +121,7 @@ def _execute(session: DownloadSession, arguments: argparse.Namespace) -> dict[st
             stack.callback(journal.close)
         for volume in session.volumes:
             volume.remove_leftovers()
+            check_case(volume, ((file.where, file.path) for file in files if file.volume == volume))
         session.prepare()
         progress = DownloadProgress(arguments.progress or ("bar" if sys.stderr.isatty() else "lines"))
         transfer = Transfer(
@@ -147,7 +151,7 @@ def _print_warnings(session: DownloadSession, arguments: argparse.Namespace) -> 
         if arguments.progress == "json":
             _print_err(json.dumps({"event": "warning", "message": warning}))
         else:
-            _print_err(f"warning: {warning}")
+            _print_err(f"warning: {printable(warning)}")
 
 
 def _report(arguments: argparse.Namespace, summary: dict[str, Any], code: int, line: str) -> None:

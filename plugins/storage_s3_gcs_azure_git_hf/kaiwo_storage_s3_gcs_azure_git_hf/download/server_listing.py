@@ -81,7 +81,11 @@ class ListingReader:
             try:
                 with self.client.send(method, url, credentials=headers, body=body, endpoint=True) as found:
                     check_status(found)
-                    return found.read(MAX_BYTES + 1)
+                    data = found.read(MAX_BYTES + 1)
+                    # The standard library does not say that less came than the server had announced.
+                    if found.length and len(data) <= MAX_BYTES:
+                        raise ConnectionError("response ended early")
+                    return data
             except (OSError, http.client.HTTPException, RedirectError) as error:
                 raise _to_download_error(self.proxy, where, name, error) from None
 

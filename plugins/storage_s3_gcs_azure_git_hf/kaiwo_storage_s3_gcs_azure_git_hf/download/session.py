@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -12,12 +11,19 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import SplitResult, quote, unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from kaiwo.plugin.kit.fields import ValueReference
-from kaiwo_storage_s3_gcs_azure_git_hf.download import errors, globs, listing, secret_files
+from kaiwo_storage_s3_gcs_azure_git_hf import globs
+from kaiwo_storage_s3_gcs_azure_git_hf.download import (
+    endpoints,
+    errors,
+    folder_markers,
+    listing,
+    secret_files,
+)
 from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import ConfigError, NotAvailableError
-from kaiwo_storage_s3_gcs_azure_git_hf.download.http_client import HttpClient
+from kaiwo_storage_s3_gcs_azure_git_hf.download.http_client import HttpClient, RedirectError
 from kaiwo_storage_s3_gcs_azure_git_hf.download.journal import fingerprint
 from kaiwo_storage_s3_gcs_azure_git_hf.download.object_headers import HeaderReader
 from kaiwo_storage_s3_gcs_azure_git_hf.download.retries import retry
@@ -41,11 +47,8 @@ _MAX_NAME_BYTES = 255 - len(".part")
 _SHORT_NAME = _MAX_NAME_BYTES // 4
 """Characters that never need more bytes than that: UTF-8 has at most four for each."""
 
-_HOST = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")
-"""DNS names and addresses."""
-
-_URL_PATH = re.compile(r"(?:[A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{2})*")
-"""A path of a URL (RFC 3986 3.3)."""
+_DROPPED_BY_CLIENT = frozenset({"authorization", "cookie", "proxy-authorization"})
+"""Headers that the object store client sends to no other server after a redirect; it sends all others."""
 
 _PART_TIMEOUT = timedelta(minutes=30)
 _FILE_TIMEOUT = timedelta(days=1)
@@ -130,7 +133,7 @@ class DownloadSession:
         Raises:
             ConfigError: the address is blocked.
         """
-        place = _split_endpoint(where, url)
+        place = endpoints.split_endpoint(where, url)
         blocked = self.proxy.register_endpoint(url)
         if blocked:
             raise ConfigError(where, blocked, "use an endpoint that workloads may reach")
@@ -148,9 +151,19 @@ class DownloadSession:
         return {"client_options": options, "retry_config": {"max_retries": 0, "retry_timeout": stall}}
 
     def object(
-        self, where: str, store: ObjectStore, key: str, target: str, sha256: str | None = None
+        self,
+        where: str,
+        store: ObjectStore,
+        key: str,
+        target: str,
+        sha256: str | None = None,
+        *,
+        check: Callable[[], None] | None = None,
     ) -> None:
-        """Add one object, downloaded to `target`, relative to the data volume."""
+        """Add one object, downloaded to `target`, relative to the data volume.
+
+        `check` is called before its store is asked for anything.
+        """
         volume = self.volume("data")
         path = volume.resolve(where, target)
         key = key.lstrip("/")  # as the client normalises it
@@ -161,11 +174,15 @@ class DownloadSession:
         def lookup() -> list[ObjectFile]:
             import obstore
 
+            if check is not None:
+                check()
             retry_after = partial(store.headers.retry_after, key) if store.headers else float
             meta = self._call(
                 where, f"{store.name}/{key}", lambda: obstore.head(store.remote, key), retry_after
             )
             file = _file(where, store, meta, volume, path, key=key, sha256=sha256)
+            if not file.size and self._call(where, file.name, lambda: folder_markers.is_azure_folder(file)):
+                raise ConfigError(where, f"{file.name} is a folder", "name it in folders instead of files")
             if store.plain and store.headers and file.size > self.config.limits.part_size:
                 file = replace(file, ranged=store.headers.supports_ranges(key))
             self.budget.add(where, files=1, size=file.size)
@@ -192,7 +209,7 @@ class DownloadSession:
                 if relative and matches(relative):
                     path = volume.resolve(where, f"{os.path.relpath(base, volume.root)}/{relative}")
                     found.append(_file(where, store, meta, volume, path, key=meta["path"], sha256=None))
-            found = self._without_markers(found, listed)
+            found = folder_markers.without_markers(found, listed, self._call)
             if not found:
                 raise NotAvailableError(
                     where,
@@ -232,7 +249,44 @@ class DownloadSession:
         extra = dict(headers or {})
         reader = self.headers(lambda key: (f"{root}/{quote(key)}", extra))
         store = ObjectStore(remote, root, plain=True, headers=reader)
-        self.object(where, store, unquote(place.path.lstrip("/")), target, sha256 and sha256.lower())
+        key = unquote(place.path.lstrip("/"))
+        url = f"{root}/{quote(key)}"
+        follows = any(name.lower() not in _DROPPED_BY_CLIENT for name in extra)
+        check = partial(self._check_redirects, where, url, extra) if follows else None
+        self.object(where, store, key, target, sha256 and sha256.lower(), check=check)
+
+    def _check_redirects(self, where: str, url: str, headers: Mapping[str, str]) -> None:
+        """Check that a server sends the client nowhere else, which would take these headers along.
+
+        Raises:
+            DownloadError: it does, or does not respond.
+        """
+
+        def probe() -> None:
+            with self.http_client.send(
+                "GET",
+                url,
+                headers={"Range": "bytes=0-0"},
+                credentials=headers,
+                endpoint=True,
+                same_origin=True,
+            ):
+                pass
+
+        import ssl
+
+        try:
+            self.retry(probe)
+        except RedirectError as error:
+            raise ConfigError(
+                where,
+                f"{url}: redirect blocked, since {', '.join(sorted(headers))} would go with it: {error}",
+                "name the URL of the other server, or send the credentials as Authorization",
+            ) from None
+        except ssl.SSLCertVerificationError:
+            raise ConfigError(where, f"{url}: {errors.UNTRUSTED[0]}", errors.UNTRUSTED[1]) from None
+        except OSError as error:
+            raise self.to_download_error(where, url, ConnectionError(type(error).__name__)) from None
 
     def listing(
         self,
@@ -329,53 +383,6 @@ class DownloadSession:
                 where, f"{name}: download failed: {unreachable}", "check the endpoint and the network"
             )
         return found
-
-    def _without_markers(self, found: list[ObjectFile], listed: Mapping[str, Any]) -> list[ObjectFile]:
-        """Drop markers of folders: empty objects with others below them, or with a '/' at the end."""
-        empty = [file for file in found if not file.size]
-        if not empty:
-            return found
-        keys = sorted(listed)
-        markers = {file for file in empty if listing.has_below(keys, file.key)}
-        alone = [file for file in empty if file not in markers]
-        with ThreadPoolExecutor(_PARALLEL_LOOKUPS, "lookup") as pool:
-            markers.update(
-                file for file, is_one in zip(alone, pool.map(self._is_marker, alone), strict=True) if is_one
-            )
-        return [file for file in found if file not in markers]
-
-    def _is_marker(self, file: ObjectFile) -> bool:
-        """Whether an empty object marks a folder: its key ends in '/', so the key without it is absent."""
-        import obstore
-
-        def is_absent() -> bool:
-            try:
-                obstore.head(file.store.remote, file.key)
-            except FileNotFoundError:
-                return True
-            return False
-
-        return bool(self._call(file.where, file.name, is_absent))
-
-
-def _split_endpoint(where: str, url: str) -> SplitResult:
-    """Split a URL for an object store client, which would crash with some texts.
-
-    Raises:
-        ConfigError: it is not an endpoint.
-    """
-    try:
-        place = urlsplit(url)
-        valid = (
-            place.scheme in ("http", "https") and place.port != 0 and _HOST.fullmatch(place.hostname or "")
-        )
-    except ValueError:
-        valid = False
-    if not valid or place.query or place.fragment or not _URL_PATH.fullmatch(place.path):
-        raise ConfigError(
-            where, "invalid endpoint: expected an http or https URL without a query", "correct the URL"
-        )
-    return place
 
 
 def _file(

@@ -13,6 +13,7 @@ from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import ConfigError
 
 if TYPE_CHECKING:
     import tempfile
+    from collections.abc import Iterable
 
 STATE_FOLDER = ".kaiwo-download"
 """The state folder at the top of each volume: the journal, and files that are not whole."""
@@ -75,6 +76,14 @@ class TargetVolume:
         if real != self.root and not real.startswith(self.root.rstrip("/") + "/"):
             raise ConfigError(where, f"{folder} is a symbolic link out of the volume", "remove the link")
 
+    def ignores_case(self) -> bool:
+        """Whether names that differ in case alone are one file, as on a share of a Windows server.
+
+        Raises:
+            OSError: the volume cannot be written.
+        """
+        return self.state_folder().with_name(STATE_FOLDER.upper()).exists()
+
     def state_folder(self) -> Path:
         """The state folder of the volume, created if needed.
 
@@ -97,6 +106,28 @@ class TargetVolume:
             import shutil
 
             shutil.rmtree(left, ignore_errors=True)
+
+
+def check_case(volume: TargetVolume, files: Iterable[tuple[str, str]]) -> None:
+    """Check that files do not differ in case alone, where the volume would make one of them.
+
+    Args:
+        volume: the volume.
+        files: item and absolute path of each.
+
+    Raises:
+        ConfigError: two do.
+    """
+    seen: dict[str, str] = {}
+    for where, path in files:
+        other = seen.setdefault(path.casefold(), path)
+        if other != path and volume.ignores_case():
+            one, two = (os.path.relpath(name, volume.root) for name in (other, path))
+            raise ConfigError(
+                where,
+                f"{one} and {two} are one file on this volume, which ignores case",
+                "rename one of them, or use a StorageClass whose volumes tell them apart",
+            )
 
 
 class TargetClaims:

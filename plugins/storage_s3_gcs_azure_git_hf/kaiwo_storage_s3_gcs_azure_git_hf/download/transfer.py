@@ -176,8 +176,7 @@ class Transfer:
         file, size = opened.file, opened.sizes[index]
         start = index * self._limits.part_size
         options: GetOptions = {}
-        weak = file.etag is not None and file.etag.startswith("W/")
-        if file.etag and not weak:  # a weak ETag never matches (RFC 9110 13.1.1)
+        if file.etag and not file.etag.startswith("W/"):  # a weak ETag never matches (RFC 9110 13.1.1)
             options["if_match"] = file.etag
         if len(opened.sizes) > 1:
             options["range"] = (start, start + size)
@@ -189,7 +188,7 @@ class Transfer:
         try:
             # Streamed in chunks: the client would copy a whole part once more.
             response = obstore.get(file.store.remote, file.key, options=options)
-            if weak and response.meta["e_tag"] != file.etag:
+            if _is_another(file, response.meta):
                 raise errors.changed_error(file.where, file.name)
             for chunk in response.stream(_CHUNK_BYTES):
                 chunks.append(chunk)
@@ -238,3 +237,10 @@ class Transfer:
         if self._failure is None:
             self._failure = error
         self._stop.set()
+
+
+def _is_another(file: ObjectFile, meta: Mapping[str, Any]) -> bool:
+    """Whether a response is about another version than was planned, where the request could not say which."""
+    if file.etag:
+        return file.etag.startswith("W/") and meta["e_tag"] != file.etag
+    return bool(file.version) and str(meta["last_modified"]) != file.version

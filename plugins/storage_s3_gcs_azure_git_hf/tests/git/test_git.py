@@ -26,6 +26,16 @@ def test_a_repository_is_its_newest_tree(download: Any, host: Any) -> None:
     assert not list(download.volume.glob(".kaiwo-download/git-*"))
 
 
+def test_submodules_that_are_missing_are_warned_about(download: Any, host: Any) -> None:
+    """What imports from their folders would not find it; a path without one warns of none."""
+    outcome = download(host.item())
+    assert outcome.code == 0, outcome.err
+    warned = [line for line in outcome.err.splitlines() if "submodule" in line]
+    expected = "warning: git[0]: 1 submodule was not fetched (sub); add a git item for each that is needed"
+    assert warned == [expected]
+    assert "submodule" not in download(host.item(path="src", targetPath="other")).err
+
+
 def test_a_path_fetches_only_its_blobs(download: Any, host: Any) -> None:
     """Half a megabyte beside the path stays where it is."""
     outcome = download(host.item(path="src"))

@@ -13,7 +13,7 @@ def test_lfs_files_are_downloaded_only_on_request(download: Any, host: Any) -> N
     assert outcome.code == 0, outcome.err
     assert download.files()["code/model.bin"].startswith(b"version https://git-lfs")
     assert not [path for path in host.paths if "lfs" in path]
-    [warning] = [line for line in outcome.err.splitlines() if line.startswith("warning: ")]
+    [warning] = [line for line in outcome.err.splitlines() if "LFS" in line]
     assert "git[0]: 1 LFS pointer " in warning
     assert "lfs: true" in warning
 
@@ -30,6 +30,47 @@ def test_large_files_that_are_not_what_the_pointer_says_fail(download: Any, host
     """Exit 4."""
     host.large = host.large[:-1] + b"x"
     download.assert_failed(download(host.item(lfs=True)), 4, "git[0]", "model.bin")
+
+
+def test_a_broken_connection_is_no_wrong_content(download: Any, host: Any) -> None:
+    """It goes on behind the bytes that arrived; the workload would have failed for good."""
+    host.torn = 4000
+    download.limits["retrySeconds"] = 60
+    outcome = download(host.item(path="model.bin", lfs=True))
+    assert outcome.code == 0, outcome.err
+    assert download.files() == {"code/model.bin": host.large}
+    assert host.ranges == ["", "bytes=4000-"]
+
+
+def test_the_next_run_goes_on_where_one_was_interrupted(download: Any, host: Any) -> None:
+    """Repositories of models are larger than what one try gets; nothing is left in the state folder."""
+    host.torn = 4000
+    download.assert_failed(download(host.item(path="model.bin", lfs=True)), 6, "git[0]", "ended early")
+    outcome = download(host.item(path="model.bin", lfs=True))
+    assert outcome.code == 0, outcome.err
+    assert download.files() == {"code/model.bin": host.large}
+    assert host.ranges == ["", "bytes=4000-"]
+    assert not list(download.volume.glob(".kaiwo-download/lfs-*"))
+
+
+def test_bytes_of_an_earlier_run_that_are_wrong_are_downloaded_again(download: Any, host: Any) -> None:
+    """A node that fails may lose what was written last."""
+    host.torn = 4000
+    assert download(host.item(path="model.bin", lfs=True)).code == 6
+    (stored,) = download.volume.glob(".kaiwo-download/lfs-*")
+    stored.write_bytes(bytes(4000))
+    outcome = download(host.item(path="model.bin", lfs=True))
+    assert outcome.code == 0, outcome.err
+    assert download.files() == {"code/model.bin": host.large}
+    assert host.ranges == ["", "bytes=4000-", ""]
+
+
+def test_a_url_that_expired_is_asked_for_anew(download: Any, host: Any) -> None:
+    """The URLs of a batch are valid for minutes, and its files may take hours."""
+    host.expired = 1
+    outcome = download(host.item(path="model.bin", lfs=True))
+    assert outcome.code == 0, outcome.err
+    assert sum(path.endswith("/objects/batch") for path in host.paths) == 2
 
 
 def test_lfs_files_are_not_downloaded_over_another_protocol(
