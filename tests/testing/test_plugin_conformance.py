@@ -6,7 +6,8 @@ import io
 import json
 import sys
 import textwrap
-from itertools import count
+import tomllib
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -19,9 +20,9 @@ from kaiwo.testing.conformance.suite import CHECKS, check_plugin
 if TYPE_CHECKING:
     from kaiwo.testing.conformance.results import ConformanceResult
 
-PLUGINS = sorted(
-    path.parent.name for path in (Path(__file__).parents[2] / "plugins").glob("*/pyproject.toml")
-)
+ROOT = Path(__file__).parents[2]
+PLUGINS = sorted(path.parent.name for path in ROOT.glob("plugins/*/pyproject.toml"))
+EXAMPLES = sorted(path.parent for path in ROOT.glob("examples/*/pyproject.toml"))
 NUMBERS = count()
 GOOD_METADATA = """\
 Metadata-Version: 2.1
@@ -109,6 +110,31 @@ def wrong(result: ConformanceResult) -> dict[str, str]:
 def test_every_plugin_of_the_project_passes(name: str) -> None:
     """What others are held to, the first party keeps."""
     results = list(check_plugin(name, seconds=0.0))
+    assert [result.check for result in results] == ["load", *CHECKS]
+    assert {result.check: wrong(result) for result in results if result.state == "failed"} == {}
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_every_example_passes(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What authors copy from is held to what they are held to."""
+    for name in ("KAIWO_PLUGINS", "KAIWO_PLUGINS_DISABLED", "KAIWO_PLUGINS_REQUIRED"):
+        monkeypatch.delenv(name, raising=False)
+    project = tomllib.loads((path / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    info = tmp_path / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
+    info.mkdir()
+    headers = [f"{key}: {project[key.lower()]}" for key in ("Name", "Version")]
+    headers += [f"Summary: {project['description']}"]
+    headers += [f"Requires-Dist: {each}" for each in project.get("dependencies", ())]
+    readme = (path / "README.md").read_text(encoding="utf-8")
+    text = "\n".join(["Metadata-Version: 2.1", *headers, "", readme])
+    (info / "METADATA").write_text(text, encoding="utf-8")
+    groups = project["entry-points"]
+    lines = [[f"[{group}]", *(f"{key} = {value}" for key, value in groups[group].items())] for group in groups]
+    (info / "entry_points.txt").write_text("\n".join(chain.from_iterable(lines)), encoding="utf-8")
+    monkeypatch.syspath_prepend(str(path))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (plugin,) = groups["kaiwo.plugins"]
+    results = list(check_plugin(plugin, seconds=0.0))
     assert [result.check for result in results] == ["load", *CHECKS]
     assert {result.check: wrong(result) for result in results if result.state == "failed"} == {}
 
@@ -311,6 +337,7 @@ def kaiwo_backends():
         PolicyRule(("acme.com",), ("runs",), ("get", "list", "watch", "create"), "workloads run as Runs"),
         PolicyRule(("",), ("secrets",), ("get",), "tokens"),
         PolicyRule(("",), ("configmaps",), ("get",), " ", setting="notThere"),
+        PolicyRule(("",), ("services",), ("get", "create"), "are reached by Services", own_objects=True),
     )
     return [
         Backend(
@@ -355,6 +382,8 @@ def test_a_backend_with_wrong_rights_and_code_is_named(check: Check) -> None:
     rights = wrong(results["rights"])["backend acme_run"]
     assert "has no right to patch, delete runs.acme.com" in rights
     assert "has no right to list, watch workers.acme.com" in rights
+    assert "has a rule to write runs that does not say own_objects=True" in rights
+    assert "services" not in rights
     assert "asks for the right to get secrets" in rights
     assert "has a rule for configmaps without a reason" in rights
     assert "has a rule for the setting 'notThere', which its settings do not have" in rights
