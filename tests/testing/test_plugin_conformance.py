@@ -129,7 +129,9 @@ def test_every_example_passes(path: Path, tmp_path: Path, monkeypatch: pytest.Mo
     text = "\n".join(["Metadata-Version: 2.1", *headers, "", readme])
     (info / "METADATA").write_text(text, encoding="utf-8")
     groups = project["entry-points"]
-    lines = [[f"[{group}]", *(f"{key} = {value}" for key, value in groups[group].items())] for group in groups]
+    lines = [
+        [f"[{group}]", *(f"{key} = {value}" for key, value in groups[group].items())] for group in groups
+    ]
     (info / "entry_points.txt").write_text("\n".join(chain.from_iterable(lines)), encoding="utf-8")
     monkeypatch.syspath_prepend(str(path))
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -307,6 +309,45 @@ def kaiwo_gpu_vendors():
     import yaml
     return [vendor("hangs", hangs), vendor("slow", slow)]
 """
+
+
+QUEUE = """
+from kaiwo.engine.resource import Resource
+from kaiwo.plugin.facts import Blocked
+from kaiwo.plugin.queue_relief import QueueRelief
+from kaiwo.plugin.queues import QueueSystem
+
+CLAIM = Resource("acme.com", "v1", "Claim", "claims")
+
+def relief(facts):
+    return {
+        uid: QueueRelief("research", frozenset(), frozenset(facts.held), lambda ended: sorted(ended))
+        for uid in facts.waiting
+    }
+
+@hookimpl
+def kaiwo_queue_systems():
+    return [
+        QueueSystem(
+            name="acme",
+            assign=lambda workload, facts: Blocked("NoQueue", "no queue"),
+            admission=lambda child, facts: None,
+            reads=(CLAIM,),
+            owned=(CLAIM,),
+            relief=relief,
+        )
+    ]
+"""
+
+
+def test_what_a_queue_system_says_of_held_quota_is_checked(check: Check) -> None:
+    """It decides who is ended for whom; a wrong form would fail in the operator."""
+    total = wrong(check(QUEUE)["totality"])["queue system acme: relief"]
+    assert "returned sharing=frozenset(), expected a frozenset with the queue itself" in total
+    placed = check(QUEUE.replace('"research", frozenset()', '"research", frozenset({"research"})'))
+    total = wrong(placed["totality"])["queue system acme: relief"]
+    assert "returned a `place` that answers [" in total
+    assert check(QUEUE.replace("return {", "return {} and {"))["totality"].state == "ok"
 
 
 def test_what_takes_long_is_named(check: Check) -> None:

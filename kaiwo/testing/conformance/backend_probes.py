@@ -258,7 +258,9 @@ def _sound(template: object) -> bool:
     if not isinstance(spec, dict):
         return False
     groups = (spec.get("containers"), spec.get("initContainers", []))
-    return bool(groups[0]) and all(isinstance(group, list) and all(isinstance(each, dict) for each in group) for group in groups)
+    return bool(groups[0]) and all(
+        isinstance(group, list) and all(isinstance(each, dict) for each in group) for group in groups
+    )
 
 
 def observed_facts(sampler: Sampler, documents: Documents) -> Object:

@@ -185,7 +185,7 @@ def _unlimited(plugin: LoadedPlugin) -> Iterator[Violation]:
                     f"backend {backend.name}",
                     f"has a rule to write {', '.join(resources)} that does not say own_objects=True",
                     "with it the operator could change and delete objects of this kind that users made",
-                    "add own_objects=True to the rule; created objects have the label kaiwo.silogen.ai/run-id",
+                    "add own_objects=True to the rule; what is created has the label kaiwo.silogen.ai/run-id",
                 )
 
 
