@@ -260,6 +260,23 @@ def test_shared_options_reach_the_commands_of_groups(
     assert capsys.readouterr().out == "team\n"
 
 
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["list", "-n"], "kaiwo list --help"),
+        (["-n", "a", "plugin", "new", "--directory"], "kaiwo plugin new --help"),
+        (["run", "--dry-run=client", "--", "ls"], "write --dry-run alone; kaiwo run --help"),
+        (["-o"], "kaiwo --help"),
+    ],
+)
+def test_an_option_with_or_without_a_value_by_mistake_has_a_next_step(
+    words: list[str], hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Click's parser does not say which command it is in; the hint does."""
+    assert run(kaiwo, words, "kaiwo") == 2
+    assert capsys.readouterr().err.splitlines()[1] == f"hint: {hint}"
+
+
 def test_a_command_that_cannot_be_loaded_names_where_it_should_be() -> None:
     """A broken plugin's command is an error in one line and not a traceback."""
     with pytest.raises(click.ClickException, match="cannot be loaded from nowhere_at_all:x"):
