@@ -7,6 +7,7 @@ import json
 import sys
 import textwrap
 import tomllib
+from dataclasses import fields
 from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -15,6 +16,11 @@ import pytest
 
 from kaiwo.cli.failures import run
 from kaiwo.cli.main import kaiwo
+from kaiwo.plugin.backend_base import BACKEND_METHODS
+from kaiwo.plugin.loader import load
+from kaiwo.plugin.queues import QueueSystem
+from kaiwo.plugin.selection import PluginSelection
+from kaiwo.testing.conformance.probing import probes_of
 from kaiwo.testing.conformance.suite import CHECKS, check_plugin
 
 if TYPE_CHECKING:
@@ -72,7 +78,8 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
             (site / package / "py.typed").touch()
         (info / "METADATA").write_text(metadata.format(distribution=distribution), encoding="utf-8")
         fields = "KaiwoJob.acmeRun = PACKAGE\n" if "acmeRun" in source else ""
-        entries = f"[kaiwo.plugins]\n{name} = PACKAGE.plugin\n[kaiwo.fields]\n{fields}".replace(
+        chains = f"[kaiwo.chains]\n{name} = PACKAGE.chain:CHAIN\n" if "chain" in files else ""
+        entries = f"[kaiwo.plugins]\n{name} = PACKAGE.plugin\n[kaiwo.fields]\n{fields}{chains}".replace(
             "PACKAGE", package
         )
         (info / "entry_points.txt").write_text(entries, encoding="utf-8")
@@ -348,6 +355,41 @@ def test_what_a_queue_system_says_of_held_quota_is_checked(check: Check) -> None
     total = wrong(placed["totality"])["queue system acme: relief"]
     assert "returned a `place` that answers [" in total
     assert check(QUEUE.replace("return {", "return {} and {"))["totality"].state == "ok"
+
+
+def test_no_function_of_a_queue_system_or_backend_is_left_out() -> None:
+    """A new one that the suite does not call is noticed here; Kueue and Jobs have them all."""
+    called = {
+        name: {probe.where for probe in probes_of(load(PluginSelection(names=(name,))).loaded[0])}
+        for name in ("kueue", "batch_job")
+    }
+    functions = [field.name for field in fields(QueueSystem) if "Callable" in str(field.type)]
+    assert {f"queue system kueue: {name}" for name in functions} <= called["kueue"]
+    assert {f"backend batch_job: {name}" for name in BACKEND_METHODS} <= called["batch_job"]
+
+
+CHAIN = """
+from kaiwo.plugin.diagnosis import ChainLink, ChainPart, QueueExplainer, QueueExplanation
+
+def explain(child, facts):
+    return QueueExplanation((ChainLink("Queue", child["metadata"]["labels"]["queue"], "ok"),))
+
+QUEUE = QueueExplainer(explain, admission=lambda child, facts: None, reads=(), owned=(), owned_by=list)
+CHAIN = ChainPart({"nobody": ()}, QUEUE)
+"""
+
+
+def test_what_is_declared_for_why_is_called_and_compared_with_the_backends(check: Check) -> None:
+    """The command leaves out what fails there, and nobody would notice."""
+    good = QUEUE.replace("return {", "return {} and {")
+    results = check(good, chain=CHAIN)
+    (contract,) = wrong(results["contract"]).values()
+    assert contract == "has the kinds of a backend nobody, which the plugin does not have"
+    total = wrong(results["totality"])
+    assert [text for where, text in total.items() if where.endswith(": explain") and "KeyError" in text]
+    assert [text for where, text in total.items() if where.endswith(": owned_by") and "returned list" in text]
+    (contract,) = wrong(check(good, chain="CHAIN = 3 / 0")["contract"]).values()
+    assert contract == "cannot be imported: ZeroDivisionError('division by zero')"
 
 
 def test_what_takes_long_is_named(check: Check) -> None:

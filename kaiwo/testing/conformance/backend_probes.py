@@ -218,7 +218,7 @@ def _rule_probe(rule: DiagnosisRule, documents: Documents) -> Probe:
         lambda case: observation(case, (), documents),
         rule.diagnose,
         (Finding, NoneType),
-        fault=lambda found: "" if found is None else _fault_of_words(found.reason, found.message),
+        fault=lambda found: "" if found is None else fault_of_words(found.reason, found.message),
     )
 
 
@@ -355,7 +355,8 @@ def _fault_of_outcome(outcome: Outcome) -> str:
     return _fault_of_message(outcome.message)
 
 
-def _fault_of_words(reason: object, message: object) -> str:
+def fault_of_words(reason: object, message: object) -> str:
+    """What is wrong with a reason and its message; empty for nothing."""
     if not isinstance(reason, str) or not reason.isidentifier():
         return f"returned the reason {reason!r}, expected one CamelCase word"
     return _fault_of_message(message)

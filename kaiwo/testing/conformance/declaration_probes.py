@@ -207,10 +207,10 @@ def defaults_probes(plugin: LoadedPlugin, documents: Documents) -> Iterator[Prob
 def queue_probes(plugin: LoadedPlugin, documents: Documents) -> Iterator[Probe]:
     """The functions of the queue system."""
     for queue in plugin.queue_systems:
-        yield from _QueueCases(queue, documents).probes()
+        yield from QueueCases(queue, documents).probes()
 
 
-class _QueueCases:
+class QueueCases:
     """Cases for one queue system."""
 
     def __init__(self, queue: QueueSystem, documents: Documents) -> None:
@@ -227,10 +227,10 @@ class _QueueCases:
                 yield Probe(f"queue system {queue.name}: {name}", sample, build, function, returns)
 
         yield from probe("assign", self._workload, self._as_workload, QueueAssignment, Blocked)
-        yield from probe("admission", self._child, self._as_child, Admission, NoneType)
+        yield from probe("admission", self.child, self.as_child, Admission, NoneType)
         yield from probe("manages", self._facts, self._as_kind, bool)
-        yield from probe("is_changing", self._child, lambda case: (case["child"],), bool)
-        yield from probe("fewest_pods", self._child, lambda case: (case["child"],), int, NoneType)
+        yield from probe("is_changing", self.child, lambda case: (case["child"],), bool)
+        yield from probe("fewest_pods", self.child, lambda case: (case["child"],), int, NoneType)
         yield from probe("queues", self._facts, lambda case: (self._read(case),), frozenset, NoneType)
         yield from probe("writers", self._settings, self._as_settings, tuple)
         yield from probe("usage", self._usage, self._as_usage, QueueUsage)
@@ -289,13 +289,15 @@ class _QueueCases:
             return None
         return Workload.from_object(case["workload"]), self._read(case)
 
-    def _child(self, sampler: Sampler) -> Case:
+    def child(self, sampler: Sampler) -> Case:
+        """A live child, and what is known beside it."""
         child = self._documents.child(sampler, live_object(sampler, "train"))
         if self._queue.queue_label and sampler.chance(0.7):
             child["metadata"]["labels"] = {self._queue.queue_label: sampler.one(*_NAMES)}
         return self._facts(sampler) | {"child": child}
 
-    def _as_child(self, case: Case) -> tuple[Any, ...] | None:
+    def as_child(self, case: Case) -> tuple[Any, ...] | None:
+        """The child and the facts of such a case; None where the child has no name."""
         return (case["child"], self._read(case)) if _named([case["child"]]) else None
 
     def _as_kind(self, case: Case) -> tuple[Any, ...]:
