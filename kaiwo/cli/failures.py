@@ -149,6 +149,10 @@ def _unknown_option(error: click.NoSuchOption) -> str:
 def _what_was_meant(error: click.UsageError, ctx: click.Context) -> str:
     """What people mean who know kubectl or the fields of a workload; empty where nothing fits."""
     if isinstance(error, click.NoSuchOption):
+        if ctx.command.name == "delete":
+            from kaiwo.cli.other_commands import DELETE_OPTIONS
+
+            return DELETE_OPTIONS.get(error.option_name, "")
         if "sets" in (param.name for param in ctx.command.params):
             from kaiwo.api.workload_spec import JobSpec, ServiceSpec
             from kaiwo.cli.other_commands import OPTIONS

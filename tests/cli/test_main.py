@@ -267,12 +267,14 @@ def test_shared_options_reach_the_commands_of_groups(
         (["-n", "a", "plugin", "new", "--directory"], "kaiwo plugin new --help"),
         (["run", "--dry-run=client", "--", "ls"], "write --dry-run alone; kaiwo run --help"),
         (["-o"], "kaiwo --help"),
+        (["delete", "-f", "a.yaml"], "kubectl delete -f FILE; kaiwo delete --help"),
+        (["delete", "-l", "a=b"], "kubectl delete kaiwojobs,kaiwoservices -l SELECTOR; kaiwo delete --help"),
     ],
 )
-def test_an_option_with_or_without_a_value_by_mistake_has_a_next_step(
+def test_a_mistake_with_an_option_has_a_next_step(
     words: list[str], hint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Click's parser does not say which command it is in; the hint does."""
+    """Click's parser does not say which command it is in; the hint does, and knows what kubectl would do."""
     assert run(kaiwo, words, "kaiwo") == 2
     assert capsys.readouterr().err.splitlines()[1] == f"hint: {hint}"
 
