@@ -261,6 +261,37 @@ def test_shared_options_reach_the_commands_of_groups(
 
 
 @pytest.mark.parametrize(
+    "words",
+    [
+        ["version", "--client", "-o=json"],
+        ["-o=json", "version", "--client"],
+        ["version", "--client", "-ojson"],
+    ],
+)
+def test_a_short_option_takes_its_value_as_for_kubectl(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``-o json``, ``-ojson`` and ``-o=json`` are the same."""
+    assert run(kaiwo, words, "kaiwo") == 0
+    assert json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["manifests", "rbac", "-n=ml-ops", "--plugins", "batch_job"],
+        ["-n=ml-ops", "manifests", "rbac", "--plugins", "batch_job"],
+    ],
+)
+def test_a_namespace_may_be_written_with_an_equals_sign(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before the command's name and after it, also for a command with a ``-n`` of its own."""
+    assert run(kaiwo, words, "kaiwo") == 0
+    assert "namespace: ml-ops" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
     ("words", "hint"),
     [
         (["list", "-n"], "kaiwo list --help"),

@@ -96,7 +96,11 @@ def _kind(ctx: click.Context, param: click.Parameter, value: str | None) -> tupl
     help="Only workloads in these states.",
 )
 @click.option(
-    "-l", "--selector", metavar="SELECTOR", help="Only workloads with these labels, as kubectl selects them."
+    "-l",
+    "--selector",
+    metavar="SELECTOR",
+    cls=options.ShortOption,
+    help="Only workloads with these labels, as kubectl selects them.",
 )
 @options.config_option
 def list_command(
