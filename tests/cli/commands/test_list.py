@@ -77,7 +77,7 @@ def test_labels_select_as_for_kubectl(here: Cli, control_plane: Sandbox, namespa
             "spec": {},
         }
         control_plane.api.create(KAIWO_JOB.path(namespace), job)
-    assert here("list", "-l", "team in (vision)", "-o", "name").out.split() == ["job/seen"]
+    assert here("list", "-l", "team in (vision)", "-o", "name").out == "kaiwojob.kaiwo.silogen.ai/seen\n"
     assert "leave one out" in here("list", "-l", "team=sound").err
     wrong = here("list", "-l", "team in")
     assert wrong.code == 1
