@@ -86,7 +86,8 @@ def relief_loss(answers: ReliefAnswers) -> str:
 
 def _endings(answer: QueueRelief, held: frozenset[str]) -> Iterator[frozenset[str]]:
     """Nobody, then more and more of those that could be ended."""
-    members = answer.members if isinstance(answer.members, frozenset) else frozenset()
+    given: Any = answer.members
+    members: frozenset[str] = given if isinstance(given, frozenset) else frozenset()
     yield frozenset()
     for member in sorted(members, key=str)[:_SINGLE_MEMBERS]:
         yield frozenset({member})

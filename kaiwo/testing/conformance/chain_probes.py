@@ -108,13 +108,16 @@ def _uids(sampler: Sampler) -> Case:
 def _fault(found: QueueExplanation | None) -> str:
     if found is None:
         return ""
-    for link in found.links:
+    links: Any = found.links
+    evidence: Any = found.evidence
+    finding: Any = found.finding
+    for link in links:
         if not isinstance(link, ChainLink) or link.state not in _LINK_STATES:
             return f"returned the link {link!r}, expected a ChainLink with {', '.join(_LINK_STATES)}"
-    if not all(isinstance(text, str) for text in found.evidence):
-        return f"returned the evidence {found.evidence!r}, expected sentences"
-    if found.finding is None:
+    if not all(isinstance(text, str) for text in evidence):
+        return f"returned the evidence {evidence!r}, expected sentences"
+    if finding is None:
         return ""
-    if not isinstance(found.finding, Finding):
-        return f"returned the finding {found.finding!r}, expected a Finding"
-    return fault_of_words(found.finding.reason, found.finding.message)
+    if not isinstance(finding, Finding):
+        return f"returned the finding {finding!r}, expected a Finding"
+    return fault_of_words(finding.reason, finding.message)
