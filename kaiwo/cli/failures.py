@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import click
@@ -12,7 +12,7 @@ from kaiwo.cli.options import GlobalOptions
 from kaiwo.cli.terminal import clean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from kaiwo.engine.errors import ApiError
 
@@ -76,7 +76,7 @@ def run(command: click.Command, args: Sequence[str], program: str) -> int:
         click.echo(error.format_message())
         return error.exit_code
     except click.ClickException as error:
-        _reworded(error).show()
+        _reworded(error, lambda: _called(command, args, program)).show()
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         click.echo("error: interrupted", err=True)
@@ -99,8 +99,29 @@ _NO_INTEGER = re.compile(r"is not a valid integer( range)?$")
 """Of an option with bounds click says that 2.5 is no range, which names no remedy."""
 
 
-def _reworded(error: click.ClickException) -> Failure:
-    """Click's own error in the form of all others: lower case, without a full stop, and with a hint."""
+def _called(command: click.Command, args: Sequence[str], program: str) -> str:
+    """The command that was called (``kaiwo plugin new``); click's parser does not know it."""
+    path = [program]
+    for word in args:
+        if not isinstance(command, click.Group) or word == "--":
+            break
+        found = None
+        if not word.startswith("-"):
+            with suppress(click.ClickException):
+                found = command.get_command(click.Context(command), word)
+        if found is not None:
+            path.append(word)
+            command = found
+    return " ".join(path)
+
+
+def _reworded(error: click.ClickException, called: Callable[[], str]) -> Failure:
+    """Click's own error in the form of all others: lower case, without a full stop, and with a hint.
+
+    Args:
+        error: of click.
+        called: the command, for an error that does not say where it happened.
+    """
     meant = error.ctx and _what_was_meant(error, error.ctx) if isinstance(error, click.UsageError) else ""
     if isinstance(error, click.NoSuchOption):
         text = f"no such option '{error.option_name}'" if meant else _unknown_option(error)
@@ -110,8 +131,10 @@ def _reworded(error: click.ClickException) -> Failure:
     text = " ".join(text.replace(". Choose from:", "; choose one of:").split())
     text = text[:1].lower() + text[1:]
     hint = ""
-    if isinstance(error, click.UsageError) and error.ctx is not None:
-        hint = f"{error.ctx.command_path} --help"
+    if isinstance(error, click.UsageError):
+        hint = f"{error.ctx.command_path if error.ctx is not None else called()} --help"
+        if isinstance(error, click.BadOptionUsage) and error.option_name == "--dry-run":
+            meant = "write --dry-run alone"
         hint = f"{meant}; {hint}" if meant else hint
     return Failure(text, hint, code=error.exit_code)
 
@@ -126,6 +149,10 @@ def _unknown_option(error: click.NoSuchOption) -> str:
 def _what_was_meant(error: click.UsageError, ctx: click.Context) -> str:
     """What people mean who know kubectl or the fields of a workload; empty where nothing fits."""
     if isinstance(error, click.NoSuchOption):
+        if ctx.command.name == "delete":
+            from kaiwo.cli.other_commands import DELETE_OPTIONS
+
+            return DELETE_OPTIONS.get(error.option_name, "")
         if "sets" in (param.name for param in ctx.command.params):
             from kaiwo.api.workload_spec import JobSpec, ServiceSpec
             from kaiwo.cli.other_commands import OPTIONS

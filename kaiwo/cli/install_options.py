@@ -30,12 +30,13 @@ def installation_options(
     Raises:
         Failure: a name is none, or a namespace cannot be watched.
     """
+    from kaiwo.api.config_names import watched_namespaces
     from kaiwo.api.installation import DEFAULT_NAMESPACE, SYSTEM_NAMESPACE
     from kaiwo.api.name_rules import PLAIN
     from kaiwo.host.settings import MOST_NAMESPACES
     from kaiwo.install.render import OPERATOR_IMAGE, SCHEDULER_IMAGE, InstallOptions
 
-    watched = sorted({name for part in watch_namespaces for name in part.replace(" ", "").split(",") if name})
+    watched = watched_namespaces(",".join(watch_namespaces))
     # Of an empty variable of a shell, for example: it would give rights in all namespaces.
     if watch_namespaces and not watched:
         raise Failure(
@@ -71,7 +72,7 @@ def installation_options(
         own,
         image or OPERATOR_IMAGE,
         scheduler_image or SCHEDULER_IMAGE,
-        tuple(watched),
+        watched,
     )
 
 

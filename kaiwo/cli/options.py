@@ -53,6 +53,21 @@ class GlobalOptions:
     watch: bool = False
 
 
+class ShortOption(click.Option):
+    """An option with a value whose short form may be written with ``=``, as kubectl takes it (``-o=json``).
+
+    No value of such an option begins with that character.
+    """
+
+    def type_cast_value(self, ctx: click.Context, value: Any) -> Any:
+        """As click's, which takes the character for the first one of the value."""
+        if isinstance(value, str):
+            value = value.removeprefix("=")
+        elif isinstance(value, list | tuple):
+            value = tuple(each.removeprefix("=") if isinstance(each, str) else each for each in value)
+        return super().type_cast_value(ctx, value)
+
+
 def settings(ctx: click.Context | None = None) -> GlobalOptions:
     """The settings of the running command."""
     return (ctx or click.get_current_context()).find_root().ensure_object(GlobalOptions)
@@ -117,7 +132,7 @@ def _store(ctx: click.Context, param: click.Parameter, value: Any) -> None:
 def _options() -> list[click.Option]:
     common: dict[str, Any] = {"expose_value": False, "callback": _store}
     return [
-        click.Option(
+        ShortOption(
             ["-n", "--namespace"], metavar="NAME", help="Namespace (default: the context's).", **common
         ),
         click.Option(["-A", "--all-namespaces"], is_flag=True, help="All namespaces.", **common),
@@ -129,7 +144,7 @@ def _options() -> list[click.Option]:
             shell_complete=complete_files,
             **common,
         ),
-        click.Option(["-o", "--output"], type=click.Choice(FORMATS), help="How data is written.", **common),
+        ShortOption(["-o", "--output"], type=click.Choice(FORMATS), help="How data is written.", **common),
         click.Option(["--no-color"], is_flag=True, help="No colours (also: NO_COLOR=1).", **common),
         click.Option(["-v", "--verbose"], count=True, help="Say more; -vv with tracebacks.", **common),
         click.Option(["-q", "--quiet"], count=True, help="Say only errors.", **common),

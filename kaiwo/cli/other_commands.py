@@ -69,3 +69,14 @@ OPTIONS = {
     "-k": "kubectl kustomize DIR | kaiwo submit -",
 }
 """What to do in place of an option of kubectl that ``submit`` and ``plan`` do not have."""
+
+_ALL_KINDS = "kubectl delete kaiwojobs,kaiwoservices"
+
+DELETE_OPTIONS = {
+    "--all": f"{_ALL_KINDS} --all",
+    "--filename": "kubectl delete -f FILE",
+    "--selector": f"{_ALL_KINDS} -l SELECTOR",
+    "-f": "kubectl delete -f FILE",
+    "-l": f"{_ALL_KINDS} -l SELECTOR",
+}
+"""What to type in place of an option of kubectl that ``delete`` does not have."""

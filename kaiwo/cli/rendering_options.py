@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from kaiwo.cli.options import ShortOption
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -58,7 +60,11 @@ _OPTIONS = (
         help="The operator imports no plugin that this list lacks; kaiwo plugins --allow-list prints one.",
     ),
     click.option(
-        "-n", "--namespace", metavar="NAME", help="Of operator and scheduler (default: kaiwo-system)."
+        "-n",
+        "--namespace",
+        metavar="NAME",
+        cls=ShortOption,
+        help="Of operator and scheduler (default: kaiwo-system).",
     ),
     click.option(
         "--watch-namespace",

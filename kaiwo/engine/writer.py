@@ -211,7 +211,12 @@ class Writer:
         return Written(live)
 
     async def patch_status(
-        self, obj: CachedObject, status: Object, *, own_conditions: Collection[str] = ()
+        self,
+        obj: CachedObject,
+        status: Object,
+        *,
+        own_conditions: Collection[str] = (),
+        bounded: bool = False,
     ) -> StatusWritten:
         """Change status fields in one patch; nothing is sent when they are so already.
 
@@ -221,6 +226,7 @@ class Writer:
             status: fields to set, None removes one; fields not named stay. ``conditions`` holds own
                 conditions only and is merged (see `kaiwo.engine.conditions.merge`).
             own_conditions: all condition types that are ours.
+            bounded: a status that somebody else replaces each time is written ever more rarely.
         """
         self._need(obj.resource, ("status",))
         store = self._cache.store(obj.resource)
@@ -235,7 +241,12 @@ class Writer:
         patch = difference({key: current.get(key) for key in wanted}, wanted)
         if not patch:
             return StatusWritten(obj, changed=False)
+        step = _status_change(obj, status) if bounded else None
+        if step is not None:
+            self._check(step)
         answer = await self._client.patch_status(obj, patch, field_manager=self._manager)
+        if step is not None:
+            self._record(step)
         try:
             return StatusWritten(store.assume(answer))
         except ValueError as error:
@@ -318,6 +329,17 @@ def _change(resource: Resource, live: Object, content: Object) -> _Step:
     digest, key = render_hash({**content, "metadata": metadata}), (resource, live["metadata"]["uid"])
     name = live["metadata"]["name"]
     return _Step(key, digest, f"somebody changes {resource.kind} {name} back after each write")
+
+
+def _status_change(obj: CachedObject, status: Object) -> _Step:
+    conditions = [
+        {key: value for key, value in condition.items() if key != "lastTransitionTime"}
+        for condition in status.get("conditions") or ()
+    ]
+    digest = render_hash({**status, "conditions": conditions})
+    where = f"{obj.namespace}/{obj.name}" if obj.namespace else obj.name
+    text = f"somebody replaces the status of {obj.resource.kind} {where} after each write"
+    return _Step((obj.resource, obj.uid, "status"), digest, text)
 
 
 def _judge(live: Object, *, ours: bool) -> Outcome:

@@ -210,7 +210,7 @@ def guarded_registry(plugins: Plugins, limit: TimeLimit) -> Registry:
     return replace(
         plain,
         backends=tuple(_limited_backend(backend, limit, owners[id(backend)]) for backend in plain.backends),
-        vendors=each(plain.vendors, "recognise"),
+        vendors=each(plain.vendors, "recognise", "requested"),
         queue=guard(
             plain.queue,
             "assign",

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from kaiwo.api.workload import Workload
 from kaiwo.plugin.facts import Blocked
-from kaiwo.plugin.queue_relief import QuotaWait
+from kaiwo.plugin.queue_relief import QuotaWait, ReliefFacts, ReliefRequest
 from kaiwo.plugin.queue_usage import QueueUsage, UsageFacts
 from kaiwo.plugin.queues import Admission, QueueAssignment, QueueFacts
 from kaiwo.testing.assertions import require
 from kaiwo.testing.builders import NOW
 from kaiwo.testing.observed import CHILD_UID
 from kaiwo.testing.pure import pure_result
+from kaiwo.testing.relief_contract import ReliefAnswers, relief_answers, relief_fault, relief_loss
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -50,6 +52,8 @@ def assert_queue_contract(
     Its functions are pure. Every workload gets a queue and labels that an object can have, the declared
     ``queue_label`` among them. A suspended child that nobody looked at is neither admitted nor finished. A
     child whose status makes no sense, kinds that are not served, and objects without content raise nothing.
+    What it says of quota that others hold is about the workloads it was asked about, and more of them that
+    end never give less.
 
     Args:
         queue: the queue system.
@@ -155,3 +159,30 @@ def _check_others(queue: QueueSystem, *facts: QueueFacts) -> None:
     check("fewest_pods", (int, type(None)), {"metadata": {"name": "odd"}})
     check("writers", tuple, facts[0].settings)
     check("flavors", dict, ())
+    for given in facts:
+        _check_relief(queue, given)
+
+
+def _check_relief(queue: QueueSystem, facts: QueueFacts) -> None:
+    """What it says of its objects: some of them wait, and all others could be ended."""
+    if queue.relief is None:
+        return
+    owned = [obj for kind in queue.owned for obj in facts.objects.get(kind, ())]
+    others = {kind: found for kind, found in facts.objects.items() if kind not in queue.owned}
+    waits = {
+        f"uid-{number}": (obj, queue.waiting(obj) if queue.waiting is not None else None)
+        for number, obj in enumerate(owned)
+    }
+    given = ReliefFacts(
+        {
+            uid: ReliefRequest((obj,), next(iter(sorted(wait.lacks)), "example.com/gpu"))
+            for uid, (obj, wait) in waits.items()
+            if wait is not None
+        },
+        {uid: (obj,) for uid, (obj, wait) in waits.items() if wait is None},
+        others,
+    )
+    where = f"{queue.name}: relief"
+    answers: ReliefAnswers = pure_result(where, partial(relief_answers, queue.relief), given)
+    fault = relief_fault(answers) or relief_loss(answers)
+    require(not fault, f"{where} {fault}")

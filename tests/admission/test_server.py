@@ -15,6 +15,7 @@ import aiohttp
 import pytest
 
 from kaiwo.admission import server as server_module
+from kaiwo.admission import tls as tls_module
 from kaiwo.admission.certificates import issue
 from kaiwo.admission.request import MAX_BODY
 from kaiwo.admission.server import WebhookServer, subject_of
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from kaiwo.engine.workqueue import Key
 
 NAMES = ("kaiwo-webhooks.kaiwo-system.svc",)
+
+_ALL_CIPHERS = "ALL:@SECLEVEL=0"
+"""By default OpenSSL itself refuses older versions on both sides, and nothing would be tested."""
 
 
 def made() -> Certificates:
@@ -123,8 +127,16 @@ async def test_a_body_that_is_too_large_is_refused() -> None:
         assert (await caller.post(body()))[0] == 200
 
 
-async def test_an_old_tls_version_is_refused() -> None:
-    """TLS 1.2 and 1.3 are served."""
+async def test_an_old_tls_version_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """TLS 1.2 and 1.3 are served, also where OpenSSL is configured to permit older versions."""
+    context_of = tls_module._context
+
+    def permissive(given: Certificates) -> ssl.SSLContext:
+        context = context_of(given)
+        context.set_ciphers(_ALL_CIPHERS)
+        return context
+
+    monkeypatch.setattr(tls_module, "_context", permissive)
     async with serving(answered) as (served, caller):
         assert (await caller.post(body()))[0] == 200
         two = Caller(served.url, served.certificates, maximum_version=ssl.TLSVersion.TLSv1_2)
@@ -137,6 +149,7 @@ async def test_an_old_tls_version_is_refused() -> None:
                 minimum_version=ssl.TLSVersion.TLSv1,
                 maximum_version=ssl.TLSVersion.TLSv1_1,
             )
+        one.context.set_ciphers(_ALL_CIPHERS)
         with pytest.raises(aiohttp.ClientConnectorError):
             await one.post(body())
         await one.session.close()

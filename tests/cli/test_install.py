@@ -293,6 +293,7 @@ def test_the_namespaces_of_workloads_are_bounded_and_users_own(cli: Cli) -> None
     assert env_of(given)["KAIWO_WATCH_NAMESPACE"] == "a,b,c"
     for value, problem in (
         ("team_a", '--watch-namespace: "team_a" may have at most 63 characters'),
+        ("team-a team-b", '--watch-namespace: "team-a team-b" may have at most 63 characters'),
         ("", "--watch-namespace: expected names of namespaces, got none"),
         (" ,", "--watch-namespace: expected names of namespaces, got none"),
         ("a,kube-system", "the operator writes nothing to kube-system"),

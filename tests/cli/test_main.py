@@ -260,6 +260,56 @@ def test_shared_options_reach_the_commands_of_groups(
     assert capsys.readouterr().out == "team\n"
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["version", "--client", "-o=json"],
+        ["-o=json", "version", "--client"],
+        ["version", "--client", "-ojson"],
+    ],
+)
+def test_a_short_option_takes_its_value_as_for_kubectl(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``-o json``, ``-ojson`` and ``-o=json`` are the same."""
+    assert run(kaiwo, words, "kaiwo") == 0
+    assert json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["manifests", "rbac", "-n=ml-ops", "--plugins", "batch_job"],
+        ["-n=ml-ops", "manifests", "rbac", "--plugins", "batch_job"],
+    ],
+)
+def test_a_namespace_may_be_written_with_an_equals_sign(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before the command's name and after it, also for a command with a ``-n`` of its own."""
+    assert run(kaiwo, words, "kaiwo") == 0
+    assert "namespace: ml-ops" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["list", "-n"], "kaiwo list --help"),
+        (["-n", "a", "plugin", "new", "--directory"], "kaiwo plugin new --help"),
+        (["run", "--dry-run=client", "--", "ls"], "write --dry-run alone; kaiwo run --help"),
+        (["-o"], "kaiwo --help"),
+        (["delete", "-f", "a.yaml"], "kubectl delete -f FILE; kaiwo delete --help"),
+        (["delete", "-l", "a=b"], "kubectl delete kaiwojobs,kaiwoservices -l SELECTOR; kaiwo delete --help"),
+    ],
+)
+def test_a_mistake_with_an_option_has_a_next_step(
+    words: list[str], hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Click's parser does not say which command it is in; the hint does, and knows what kubectl would do."""
+    assert run(kaiwo, words, "kaiwo") == 2
+    assert capsys.readouterr().err.splitlines()[1] == f"hint: {hint}"
+
+
 def test_a_command_that_cannot_be_loaded_names_where_it_should_be() -> None:
     """A broken plugin's command is an error in one line and not a traceback."""
     with pytest.raises(click.ClickException, match="cannot be loaded from nowhere_at_all:x"):

@@ -85,3 +85,26 @@ async def test_a_controller_that_undoes_each_write_is_named_and_not_fought_at_fu
 
     await until(lab.client, DEPLOYMENT, lab.namespace, "web", is_restored)
     await until(lab.client, KAIWO_SERVICE, lab.namespace, "web", lambda obj: not is_changed_back(obj))
+
+
+async def test_two_operators_with_different_plugins_do_not_write_a_status_in_turn_for_ever(
+    operator: Start, lab: Any
+) -> None:
+    """Two installations watch one namespace by mistake; each sees another state of the same workload."""
+    both = [await operator(plugins="deployment,gpu_amd"), await operator(plugins="batch_job,gpu_amd")]
+    service = {
+        "apiVersion": KAIWO_SERVICE.api_version, "kind": "KaiwoService",
+        "metadata": {"name": "web", "namespace": lab.namespace}, "spec": {"image": "registry.example/web:1"},
+    }  # fmt: skip
+    await lab.client.create(KAIWO_SERVICE, service)
+    words = f"somebody replaces the status of KaiwoService {lab.namespace}/web after each write"
+    await asyncio.to_thread(both[0].wait_log, words)
+
+    def written() -> int:
+        line = f"KaiwoService {lab.namespace}/web: "
+        return sum(line in text for process in both for text in process.lines)
+
+    before = written()
+    assert before >= MANY
+    await asyncio.sleep(5)
+    assert written() - before <= 6  # each after one, two and four seconds at most

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,7 +12,7 @@ from kaiwo.engine.cached_object import CachedObject, Projection
 from kaiwo.engine.errors import ChangedBack, Conflict, ConnectionBroken
 from kaiwo.engine.reflector import Reflector
 from kaiwo.engine.repeated_writes import MANY
-from kaiwo.engine.resource import CONFIG_MAP, DEPLOYMENT, JOB
+from kaiwo.engine.resource import CONFIG_MAP, DEPLOYMENT, JOB, SERVICE
 from kaiwo.engine.store import Cache
 from kaiwo.engine.writer import NameConflict, Writer, Written, render_hash
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.cluster
 
 APPLIED = "example.com/applied"
-KINDS = (CONFIG_MAP, JOB, DEPLOYMENT)
+KINDS = (CONFIG_MAP, JOB, DEPLOYMENT, SERVICE)
 
 
 class Bench:
@@ -226,6 +227,34 @@ async def test_a_creation_that_somebody_undoes_again_and_again_has_to_wait(
     with pytest.raises(ChangedBack, match="somebody deletes Job j after each creation"):
         await bench.writer.create_once(JOB, job(namespace, owner))
     assert len(proxy.writes()) == sent
+
+
+async def test_a_status_that_somebody_replaces_again_and_again_has_to_wait(
+    bench: Bench, proxy: FaultProxy, client: Client, namespace: str
+) -> None:
+    """Two operators would write in turn for ever. Times of conditions do not make it another status."""
+    metadata = {"name": "s", "namespace": namespace}
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {"ports": [{"port": 80}]}}
+    bench.cache.assume(SERVICE, await client.create(SERVICE, service))
+
+    async def write(reason: str, second: int) -> bool:
+        condition = {"type": "Ours", "status": "True", "reason": reason, "message": ""}
+        status = {"conditions": [condition | {"lastTransitionTime": f"2026-01-01T00:00:{second:02}Z"}]}
+        entry = bench.entry(SERVICE, "s")
+        written = await bench.writer.patch_status(entry, status, own_conditions=("Ours",), bounded=True)
+        return written.changed
+
+    for second in range(MANY):
+        assert await write("Same", second)
+        theirs = await client.patch_status(bench.entry(SERVICE, "s"), {"conditions": None})
+        bench.cache.assume(SERVICE, json.loads(theirs))
+    sent = len(proxy.writes())
+    words = rf"^somebody replaces the status of Service {namespace}/s after each write$"
+    with pytest.raises(ChangedBack, match=words) as error:
+        await write("Same", 0)
+    assert 0 < error.value.retry_after <= 1
+    assert len(proxy.writes()) == sent
+    assert await write("Another", 0)
 
 
 async def test_a_job_is_created_once_however_often_it_is_requested(

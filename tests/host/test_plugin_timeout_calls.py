@@ -17,6 +17,7 @@ from kaiwo.plugin import hookimpl
 from kaiwo.plugin.backend_base import BACKEND_METHODS
 from kaiwo.plugin.backends import Backend
 from kaiwo.plugin.sources import DownloadSource
+from kaiwo.plugin.vendors import GpuVendor
 from kaiwo.testing.overrides import override_methods
 
 if TYPE_CHECKING:
@@ -110,3 +111,14 @@ def test_a_download_source_that_hangs_is_interrupted(
     (source,) = guarded("kaiwo_download_sources", source).sources
     with pytest.raises(PluginHung, match=f"{what} of plugin acme did not return"):
         call(source)
+
+
+@pytest.mark.parametrize("function", ["recognise", "requested"])
+def test_a_gpu_vendor_that_hangs_is_interrupted(
+    guarded: Callable[[str, object], Registry], function: str
+) -> None:
+    """Both functions are called while a workload is planned."""
+    vendor = GpuVendor("acme", ("acme.com/gpu",), recognise=hang, requested=hang)
+    (vendor,) = guarded("kaiwo_gpu_vendors", vendor).vendors
+    with pytest.raises(PluginHung, match=f"{function} of plugin acme did not return"):
+        getattr(vendor, function)({})

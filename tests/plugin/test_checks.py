@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from kaiwo.plugin.checks import InvalidPlugin, checked_declarations
 from kaiwo.plugin.loader import HOOKS, load
+from kaiwo.plugin.queues import QueueSystem as DeclaredQueueSystem
 from kaiwo.plugin.selection import PluginSelection
 
 if TYPE_CHECKING:
@@ -207,7 +208,8 @@ RUBBISH = [
     ("queue_systems", "[queue(setup=QueueSetup(None))]", "setup: plan is not callable"),
     *(
         ("queue_systems", f"[queue({name}='acme:f')]", f"{name} is not callable")
-        for name in ("writers", "manages", "is_changing", "queues", "usage", "usage_paths", "flavors")
+        for name in (each.name for each in fields(DeclaredQueueSystem) if "Callable" in str(each.type))
+        if name not in ("assign", "admission")
     ),
     ("controllers", "[kind(spec=dict)]", "kind jobs.batch: spec is not a pydantic model class"),
     ("controllers", "[kind(status=None)]", "kind jobs.batch: status is not a pydantic model class"),

@@ -55,6 +55,7 @@ def kaiwo_backends() -> list[Backend]:
                     resources=("jobsets",),
                     verbs=("get", "list", "watch", "create", "patch", "delete"),
                     why="KaiwoJobs with a jobSet run as JobSets",
+                    own_objects=True,
                 ),
                 PolicyRule(("batch",), ("jobs",), ("list", "watch"), "pods of a JobSet belong to its Jobs"),
             ),

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
 @click.option("--command", "script", metavar="SCRIPT", help="Run this with sh -c.")
 @click.option("--pod", metavar="NAME", help="Pod (default: the one that is ready, or ask).")
-@click.option("-c", "--container", metavar="NAME", help="Container (default: the main one).")
+@click.option(
+    "-c", "--container", metavar="NAME", cls=options.ShortOption, help="Container (default: the main one)."
+)
 @click.option("-i", "--stdin", is_flag=True, help="Pass standard input on (default: unless it is closed).")
 @click.option("-t", "--tty/--no-tty", default=None, help="Terminal for the command (default: as here).")
 @options.config_option

@@ -95,6 +95,13 @@ def _kind(ctx: click.Context, param: click.Parameter, value: str | None) -> tupl
     type=_StatusWords(),
     help="Only workloads in these states.",
 )
+@click.option(
+    "-l",
+    "--selector",
+    metavar="SELECTOR",
+    cls=options.ShortOption,
+    help="Only workloads with these labels, as kubectl selects them.",
+)
 @options.config_option
 def list_command(
     *,
@@ -103,6 +110,7 @@ def list_command(
     all_users: bool,
     queue: str | None,
     statuses: Sequence[Sequence[str]],
+    selector: str | None,
     config: str | None,
 ) -> None:
     """List workloads with their state, and the reason for it.
@@ -112,6 +120,7 @@ def list_command(
       kaiwo list job --status RUNNING     running jobs
       kaiwo list --status FAILED,ERROR    what went wrong
       kaiwo list -A --user ada            one user's, in all namespaces
+      kaiwo list -l team=vision           those with a label
       kaiwo list -w                       again at every change
       kaiwo list -o wide                  with users and messages
 
@@ -123,9 +132,9 @@ def list_command(
     options.use_configured_namespace(settled)
     words = [word for group in statuses for word in group]
     own = None if all_users else settled.user
-    filtered = bool(user or queue or words or len(kinds) < len(WORKLOADS))
+    filtered = bool(user or queue or words or selector or len(kinds) < len(WORKLOADS))
     with kit.cluster() as cluster:
-        source = ListWatch(cluster.api, [ListScope(kind, cluster.scope) for kind in kinds])
+        source = ListWatch(cluster.api, [ListScope(kind, cluster.scope, labels=selector) for kind in kinds])
 
         def read() -> list[Object]:
             found = cluster.run(lambda _: source.read(watch=kit.settings().watch))

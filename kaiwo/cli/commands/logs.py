@@ -24,7 +24,13 @@ if TYPE_CHECKING:
 @click.option("-f", "--follow", is_flag=True, help="Go on with new lines until the workload has ended.")
 @click.option("--tail", type=int, metavar="N", help="Only the last N lines of each container.")
 @click.option("--since", type=SECONDS, metavar="TIME", help="Only lines of the last 90s, 30m, 2h.")
-@click.option("-c", "--container", metavar="NAME", help="Container (default: the main one of each pod).")
+@click.option(
+    "-c",
+    "--container",
+    metavar="NAME",
+    cls=options.ShortOption,
+    help="Container (default: the main one of each pod).",
+)
 @click.option("--all", "--all-containers", "all_containers", is_flag=True, help="All containers.")
 @click.option("-p", "--previous", is_flag=True, help="The container before its last restart.")
 @click.option("--download", is_flag=True, help="The download of models and data instead.")

@@ -32,7 +32,14 @@ _FORMATS = ("table", "json", "yaml", "csv")
 )
 @click.option("--prometheus", metavar="URL", default="", help="A Prometheus server with the GPUs' metrics.")
 @click.option("--csv", "as_csv", is_flag=True, help="The same as -o csv.")
-@click.option("-o", "--output", "form", type=click.Choice(_FORMATS), help="How data is written.")
+@click.option(
+    "-o",
+    "--output",
+    "form",
+    type=click.Choice(_FORMATS),
+    cls=options.ShortOption,
+    help="How data is written.",
+)
 @options.config_option
 def report(
     *,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from kaiwo.client import user_config
 from kaiwo.client.lookup import label
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from kaiwo.cli.kit import Cluster
     from kaiwo.client.run import PreparedRun
@@ -194,7 +194,20 @@ def _explain(manifest: Object) -> None:
 
     plugins = kit.plugins()
     kit.warn_broken(plugins)
-    manifests.check(manifest, plugins.validator())
+    with _without_file():
+        manifests.check(manifest, plugins.validator())
+
+
+@contextmanager
+def _without_file() -> Iterator[None]:
+    """The client's next step is about a file, which a run does not have."""
+    from kaiwo.client.errors import InvalidManifest
+
+    try:
+        yield
+    except InvalidManifest as error:
+        next_step = "options of kaiwo run set these fields: kaiwo run --help"
+        raise Failure(error.message, next_step, code=error.exit_code) from error
 
 
 def _prepare(
@@ -208,14 +221,15 @@ def _prepare(
 ) -> PreparedRun:
     from kaiwo.client import run as runs
 
-    return runs.prepare(
-        wanted,
-        config=settled,
-        namespace=namespace,
-        archive=archive,
-        scheduler=scheduler,
-        idle=mode.interactive,
-    )
+    with _without_file():
+        return runs.prepare(
+            wanted,
+            config=settled,
+            namespace=namespace,
+            archive=archive,
+            scheduler=scheduler,
+            idle=mode.interactive,
+        )
 
 
 def _namespace() -> str:

@@ -14,7 +14,7 @@ from kaiwo.cli.input_files.file_reading import STDIN_NAMES, read_files
 from kaiwo.cli.input_files.problems import STDIN, InvalidInput, in_order
 from kaiwo.cli.input_files.validation import check_workloads
 from kaiwo.cli.input_files.workload_file import duplicates
-from kaiwo.cli.options import complete_files, config_option, one_namespace
+from kaiwo.cli.options import ShortOption, complete_files, config_option, one_namespace
 from kaiwo.client import user_config
 from kaiwo.client.names import random_suffix
 
@@ -30,7 +30,7 @@ _OPTIONS = (
     click.argument("files", nargs=-1, metavar="[FILE|DIR|-]...", shell_complete=complete_files),
     click.option(
         "-f", "--filename", "--file", "sources", multiple=True, metavar="FILE|DIR|-",
-        shell_complete=complete_files,
+        shell_complete=complete_files, cls=ShortOption,
         help="The same as FILE; may be given several times.",
     ),
     click.option("--user", metavar="NAME", help="Owner of the workloads, usually an e-mail address."),

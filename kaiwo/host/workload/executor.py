@@ -186,6 +186,7 @@ class PlanExecutor:
         Raises:
             OutdatedWorkload: the workload had changed or was gone when a status came.
             StaleSnapshot: likewise, after a status was written.
+            ChangedBack: somebody else, as a second operator, replaces the status each time.
         """
         if not plan.statuses or entry.size <= LARGE:
             return await self._report(entry, plan, now)
@@ -216,7 +217,9 @@ class PlanExecutor:
 
     async def _patch(self, entry: CachedObject, status: Object) -> StatusWritten:
         try:
-            return await self._manager.writer.patch_status(entry, status, own_conditions=OWN_CONDITIONS)
+            return await self._manager.writer.patch_status(
+                entry, status, own_conditions=OWN_CONDITIONS, bounded=True
+            )
         except Conflict as error:
             raise OutdatedWorkload(str(error), entry.resource_version) from error
         except NotFound as error:

@@ -18,7 +18,7 @@ from kaiwo.api.crds import WORKLOADS
 from kaiwo.api.status_words import TERMINAL
 from kaiwo.api.workload import Workload
 from kaiwo.engine.controller import Controller
-from kaiwo.engine.errors import Conflict, EngineError, NotFound
+from kaiwo.engine.errors import ChangedBack, Conflict, EngineError, NotFound
 from kaiwo.engine.resource import POD
 from kaiwo.engine.workqueue import Key
 from kaiwo.host.workload import warning_events
@@ -254,6 +254,10 @@ class WorkloadReconciler:
         decided = await self._plan_and_write(key, snapshot, state)
         try:
             version = await self._executor.report(entry, decided, now)
+        except ChangedBack as error:
+            # What is due by time does not wait for the status.
+            due = (error.retry_after, decided.requeue_after)
+            return min(seconds for seconds in due if seconds is not None)
         except EngineError as error:
             if error.write_cause is not None:
                 state.end_cause()  # a rejection that could not be reported may be over before it can

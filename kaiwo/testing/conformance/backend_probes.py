@@ -21,6 +21,7 @@ from kaiwo.testing.conformance.documents import Documents, live_object, pod_temp
 from kaiwo.testing.conformance.probes import Case, Probe
 from kaiwo.workload.errors import SpecError
 from kaiwo.workload.gpus.nodes import counts, node_fact
+from kaiwo.workload.json_access import without_nulls
 from kaiwo.workload.metadata import system_labels
 from kaiwo.workload.pods.contributions import contributed
 from kaiwo.workload.pods.origins import Origins
@@ -217,7 +218,7 @@ def _rule_probe(rule: DiagnosisRule, documents: Documents) -> Probe:
         lambda case: observation(case, (), documents),
         rule.diagnose,
         (Finding, NoneType),
-        fault=lambda found: "" if found is None else _fault_of_words(found.reason, found.message),
+        fault=lambda found: "" if found is None else fault_of_words(found.reason, found.message),
     )
 
 
@@ -236,7 +237,8 @@ def _contribution_probe(contribution: PodContribution, documents: Documents) -> 
         }
 
     def build(case: Case) -> tuple[Any, ...] | None:
-        workload, template = _read(case), case["template"]
+        # The host drops nulls of embedded templates before plugins add to them.
+        workload, template = _read(case), without_nulls(case["template"])
         if workload is None or not _sound(template):
             return None
         labels = {"metadata": {"labels": system_labels(workload)}}
@@ -256,7 +258,9 @@ def _sound(template: object) -> bool:
     if not isinstance(spec, dict):
         return False
     groups = (spec.get("containers"), spec.get("initContainers", []))
-    return all(isinstance(group, list) and all(isinstance(each, dict) for each in group) for group in groups)
+    return bool(groups[0]) and all(
+        isinstance(group, list) and all(isinstance(each, dict) for each in group) for group in groups
+    )
 
 
 def observed_facts(sampler: Sampler, documents: Documents) -> Object:
@@ -351,7 +355,8 @@ def _fault_of_outcome(outcome: Outcome) -> str:
     return _fault_of_message(outcome.message)
 
 
-def _fault_of_words(reason: object, message: object) -> str:
+def fault_of_words(reason: object, message: object) -> str:
+    """What is wrong with a reason and its message; empty for nothing."""
     if not isinstance(reason, str) or not reason.isidentifier():
         return f"returned the reason {reason!r}, expected one CamelCase word"
     return _fault_of_message(message)

@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 from kaiwo.testing.command_contract import command_faults, loaded_command
+from kaiwo.testing.conformance.chain_probes import chain_violations
 from kaiwo.testing.conformance.results import CheckOutput, Violation
 from kaiwo.testing.listener_contract import async_function
 
@@ -30,7 +31,13 @@ def check(given: CheckInput) -> CheckOutput:
     """Check the targets of a plugin's declarations."""
     plugin = given.plugin
     targets = list(_targets(plugin))
-    violations = (*_of_listeners(plugin), *_of_targets(targets), *_of_backends(plugin), *_of_commands(plugin))
+    violations = (
+        *_of_listeners(plugin),
+        *_of_targets(targets),
+        *_of_backends(plugin),
+        *_of_commands(plugin),
+        *chain_violations(plugin),
+    )
     names = (
         *(f"transition listener {listener.name}" for listener in plugin.listeners),
         *(f"lifecycle {lifecycle.name}" for lifecycle in plugin.lifecycles),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import partial
+from itertools import chain
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from kaiwo.api.workload import Workload
 from kaiwo.engine.resource import Object, Resource
 from kaiwo.plugin.facts import Blocked
 from kaiwo.plugin.namespace_defaults import DefaultValues
-from kaiwo.plugin.queue_relief import QuotaWait
+from kaiwo.plugin.queue_relief import QuotaWait, ReliefFacts, ReliefRequest
 from kaiwo.plugin.queue_setup import SetupFacts, SetupPlan
 from kaiwo.plugin.queue_usage import QueueUsage, UsageFacts
 from kaiwo.plugin.queues import Admission, QueueAssignment, QueueFacts
@@ -26,6 +27,7 @@ from kaiwo.testing.conformance.backend_probes import VENDOR
 from kaiwo.testing.conformance.documents import Documents, accepted, live_object, readable
 from kaiwo.testing.conformance.probes import Case, Probe
 from kaiwo.testing.defaults_contract import defaults_fault
+from kaiwo.testing.relief_contract import ReliefAnswers, relief_answers, relief_fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -205,10 +207,10 @@ def defaults_probes(plugin: LoadedPlugin, documents: Documents) -> Iterator[Prob
 def queue_probes(plugin: LoadedPlugin, documents: Documents) -> Iterator[Probe]:
     """The functions of the queue system."""
     for queue in plugin.queue_systems:
-        yield from _QueueCases(queue, documents).probes()
+        yield from QueueCases(queue, documents).probes()
 
 
-class _QueueCases:
+class QueueCases:
     """Cases for one queue system."""
 
     def __init__(self, queue: QueueSystem, documents: Documents) -> None:
@@ -225,16 +227,25 @@ class _QueueCases:
                 yield Probe(f"queue system {queue.name}: {name}", sample, build, function, returns)
 
         yield from probe("assign", self._workload, self._as_workload, QueueAssignment, Blocked)
-        yield from probe("admission", self._child, self._as_child, Admission, NoneType)
+        yield from probe("admission", self.child, self.as_child, Admission, NoneType)
         yield from probe("manages", self._facts, self._as_kind, bool)
-        yield from probe("is_changing", self._child, lambda case: (case["child"],), bool)
-        yield from probe("fewest_pods", self._child, lambda case: (case["child"],), int, NoneType)
+        yield from probe("is_changing", self.child, lambda case: (case["child"],), bool)
+        yield from probe("fewest_pods", self.child, lambda case: (case["child"],), int, NoneType)
         yield from probe("queues", self._facts, lambda case: (self._read(case),), frozenset, NoneType)
         yield from probe("writers", self._settings, self._as_settings, tuple)
         yield from probe("usage", self._usage, self._as_usage, QueueUsage)
         yield from probe("usage_paths", self._usage, self._as_usage, tuple)
         yield from probe("waiting", self._waiting, lambda case: (case,), QuotaWait, NoneType)
         yield from probe("flavors", self._flavors, lambda case: (_named(case),), dict)
+        if queue.relief is not None:
+            yield Probe(
+                f"queue system {queue.name}: relief",
+                self._relief,
+                self._as_relief,
+                partial(relief_answers, queue.relief),
+                (ReliefAnswers,),
+                fault=relief_fault,
+            )
         if queue.setup is not None:
             yield Probe(
                 f"queue system {queue.name}: setup.plan",
@@ -278,13 +289,15 @@ class _QueueCases:
             return None
         return Workload.from_object(case["workload"]), self._read(case)
 
-    def _child(self, sampler: Sampler) -> Case:
+    def child(self, sampler: Sampler) -> Case:
+        """A live child, and what is known beside it."""
         child = self._documents.child(sampler, live_object(sampler, "train"))
         if self._queue.queue_label and sampler.chance(0.7):
             child["metadata"]["labels"] = {self._queue.queue_label: sampler.one(*_NAMES)}
         return self._facts(sampler) | {"child": child}
 
-    def _as_child(self, case: Case) -> tuple[Any, ...] | None:
+    def as_child(self, case: Case) -> tuple[Any, ...] | None:
+        """The child and the facts of such a case; None where the child has no name."""
         return (case["child"], self._read(case)) if _named([case["child"]]) else None
 
     def _as_kind(self, case: Case) -> tuple[Any, ...]:
@@ -304,6 +317,41 @@ class _QueueCases:
     @staticmethod
     def _waiting(sampler: Sampler) -> Case:
         return live_object(sampler, sampler.one(*_NAMES))
+
+    @property
+    def _shared_kinds(self) -> tuple[Resource, ...]:
+        """The kinds whose objects belong to no single workload."""
+        queue = self._queue
+        kinds = dict.fromkeys((*queue.reads, *queue.flavor_reads))
+        return tuple(kind for kind in kinds if kind not in queue.owned)
+
+    def _relief(self, sampler: Sampler) -> Case:
+        uids = [f"uid-of-workload-{number}" for number in range(4)]
+        owned = {uid: list(chain.from_iterable(_objects(sampler, self._queue.owned))) for uid in uids}
+        waiting = sampler.random.randrange(len(uids))
+        return {
+            "waiting": {uid: owned[uid] for uid in uids[:waiting]},
+            "held": {uid: owned[uid] for uid in uids[waiting:]},
+            "objects": _objects(sampler, self._shared_kinds),
+            "missing": [sampler.chance(0.1) for _ in self._shared_kinds],
+            "resource": sampler.one(*VENDOR.resource_keys, "cpu"),
+            "labels": {sampler.text() or "a": ["b"]} if sampler.chance(0.3) else {},
+        }
+
+    def _as_relief(self, case: Case) -> tuple[Any, ...]:
+        labels = {key: frozenset(values) for key, values in case["labels"].items()}
+        objects = _by_kind(self._shared_kinds, case["objects"])
+        gone = {kind for kind, gone in zip(self._shared_kinds, case["missing"], strict=False) if gone}
+        return (
+            ReliefFacts(
+                {
+                    uid: ReliefRequest(_named(found), case["resource"], labels)
+                    for uid, found in case["waiting"].items()
+                },
+                {uid: _named(found) for uid, found in case["held"].items()},
+                {kind: found for kind, found in objects.items() if kind not in gone},
+            ),
+        )
 
     @staticmethod
     def _flavors(sampler: Sampler) -> Case:

@@ -14,6 +14,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from kaiwo.testing.conformance.backend_probes import backend_probes, contribution_probes, rule_probes
+from kaiwo.testing.conformance.chain_probes import chain_probes
 from kaiwo.testing.conformance.declaration_probes import (
     controller_probes,
     defaults_probes,
@@ -86,6 +87,7 @@ def probes_of(plugin: LoadedPlugin) -> tuple[Probe, ...]:
         queue_probes,
         controller_probes,
         defaults_probes,
+        chain_probes,
     )
     return tuple(chain.from_iterable(make(plugin, documents) for make in makers))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from kaiwo.api.crds import WORKLOADS
 from kaiwo.install.host_rules import CLUSTER_RULES, WORKLOAD_RULES
 from kaiwo.plugin.sources import DOWNLOAD_RULES
 from kaiwo.plugin.vendors import GpuVendor
@@ -38,6 +39,8 @@ _FORBIDDEN: Final = {
 }
 """By group and resource the verbs that no rule may have; an empty set for all of them."""
 
+_WORKLOADS: Final = {(kind.group, kind.plural) for kind in WORKLOADS.values()}
+
 _FORBIDDEN_VERBS: Final = {"escalate", "bind", "impersonate"}
 
 
@@ -58,7 +61,13 @@ def check(given: CheckInput) -> CheckOutput:
     needs = list(_needs(plugin))
     if not rules and not needs:
         return CheckOutput("")
-    violations = (*_missing(rules, needs), *_excessive(plugin), *_settings(plugin), *_scopes(plugin))
+    violations = (
+        *_missing(rules, needs),
+        *_excessive(plugin),
+        *_unlimited(plugin),
+        *_settings(plugin),
+        *_scopes(plugin),
+    )
     return CheckOutput(f"{len(rules)} rule{'s' if len(rules) != 1 else ''}", violations)
 
 
@@ -157,6 +166,27 @@ def _excessive(plugin: LoadedPlugin) -> Iterator[Violation]:
                 "administrators read it in the rendered role",
                 "say in `why` what the right is for, in one clause",
             )
+
+
+def _unlimited(plugin: LoadedPlugin) -> Iterator[Violation]:
+    """Rules of backends with which the operator could write objects that are not Kaiwo's.
+
+    For a backend only children and secondary objects are written, all with the label of their workload.
+    """
+    for backend in plugin.backends:
+        for rule in (rule for form in (backend, *backend.variants) for rule in form.rules):
+            resources = dict.fromkeys(
+                resource
+                for group, resource, verb in _rights(rule)
+                if verb in _WRITE and (group, resource) not in _WORKLOADS
+            )
+            if resources and not (rule.own_objects or rule.labels):
+                yield Violation(
+                    f"backend {backend.name}",
+                    f"has a rule to write {', '.join(resources)} that does not say own_objects=True",
+                    "with it the operator could change and delete objects of this kind that users made",
+                    "add own_objects=True to the rule; what is created has the label kaiwo.silogen.ai/run-id",
+                )
 
 
 def _settings(plugin: LoadedPlugin) -> Iterator[Violation]:

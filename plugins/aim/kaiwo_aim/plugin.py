@@ -77,4 +77,4 @@ def kaiwo_controllers() -> list[ExtraController]:
         ),
         description="Credentials, pull secrets and a Gateway for the workloads of its namespace.",
     )
-    return [ExtraController(name="aim", build="kaiwo_aim.controller:build", kinds=(kind,), rules=_RULES)]
+    return [ExtraController(name="aim", build="kaiwo_aim.controllers:build", kinds=(kind,), rules=_RULES)]

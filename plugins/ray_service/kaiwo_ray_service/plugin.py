@@ -96,6 +96,7 @@ def kaiwo_backends() -> list[Backend]:
                     verbs=("get", "list", "watch", "create", "patch", "delete"),
                     why="AppWrapper lets only those wrap a RayService who may create one; "
                     "serveConfigV2 is changed on it",
+                    own_objects=True,
                 ),
                 PolicyRule(
                     groups=("ray.io",),

@@ -65,3 +65,20 @@ def test_a_watch_reads_again_only_when_something_changed(
             "train"
         ]
         cluster.run(lambda _: source.close())
+
+
+def test_labels_select_as_for_kubectl(here: Cli, control_plane: Sandbox, namespace: str) -> None:
+    """``-l`` takes what kubectl takes; what it cannot read is the API server's to say."""
+    for name, team in (("seen", "vision"), ("other", "speech")):
+        job = {
+            "apiVersion": KAIWO_JOB.api_version,
+            "kind": "KaiwoJob",
+            "metadata": {"name": name, "namespace": namespace, "labels": {"team": team}},
+            "spec": {},
+        }
+        control_plane.api.create(KAIWO_JOB.path(namespace), job)
+    assert here("list", "-l", "team in (vision)", "-o", "name").out == "kaiwojob.kaiwo.silogen.ai/seen\n"
+    assert "leave one out" in here("list", "-l", "team=sound").err
+    wrong = here("list", "-l", "team in")
+    assert wrong.code == 1
+    assert "request rejected by the API server" in wrong.err

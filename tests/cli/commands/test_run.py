@@ -135,6 +135,14 @@ def test_what_cannot_be_run_is_a_usage_error(
     assert message in result.err
 
 
+def test_a_wrong_value_leads_to_the_options_and_to_no_file(cli: Cli, folder: Path) -> None:
+    """A run has no file whose lines another command could show."""
+    assert folder.is_dir()
+    result = cli("run", "--dry-run", "--no-sync", "--image", "IMAGE", "x")
+    assert result.err.startswith('error: spec.image: "IMAGE" is not an image reference')
+    assert "hint: options of kaiwo run set these fields: kaiwo run --help" in result.err
+
+
 def test_interactive_waits_for_a_shell(cli: Cli, folder: Path) -> None:
     """The pod does nothing by itself, and ends at once when it is told to."""
     assert folder.is_dir()

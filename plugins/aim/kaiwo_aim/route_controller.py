@@ -1,54 +1,34 @@
-"""Two controllers: one writes the status of AIMNamespaceConfigs, the other HTTPRoutes of KaiwoServices.
-
-A namespace is a key of the first, a KaiwoService of the second, so that each event costs as much as one
-object.
-"""
+"""The controller that writes the HTTPRoutes of KaiwoServices; each service is a key."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kaiwo.plugin.kit.api_errors import ApiError, Conflict, NotFound
 from kaiwo.plugin.kit.cache import Projection
 from kaiwo.plugin.kit.controllers import Controller, Key, NameConflict, Watch
 from kaiwo.plugin.kit.kinds import SERVICE
 from kaiwo.plugin.kit.names import MANAGER, RECORD
-from kaiwo.plugin.kit.workload import KAIWO_SERVICE, Workload, merge_conditions
-from kaiwo.plugin.namespace_defaults import precedence
+from kaiwo.plugin.kit.workload import KAIWO_SERVICE, Workload
 from kaiwo_aim.defaults import read_config
+from kaiwo_aim.in_use import config_in_use
 from kaiwo_aim.kinds import HTTP_ROUTE, NAMESPACE_CONFIG
 from kaiwo_aim.route import not_accepted, port_of, route, served_by, service_names
-from kaiwo_aim.status import OWN, conditions, routes_condition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from kaiwo.plugin.controllers import ControllerHost
     from kaiwo.plugin.kit.cache import CachedObject, CacheEvent
-    from kaiwo.plugin.kit.kinds import Object
-    from kaiwo_aim.defaults import Gateway, NamespaceConfig
+    from kaiwo_aim.defaults import Gateway
 
-_DELAY = 0.5  # seconds in which changes of routes are gathered into one status
-_INSTALL_CHECK = 5.0  # seconds between two looks for the Gateway API
+INSTALL_CHECK: Final = 5.0
+"""Seconds between two looks for the Gateway API."""
+
+STALE_RETRY: Final = 1.0
+"""Seconds, should the event that ends a conflict never come."""
+
 _RETRY = 30.0  # seconds until a rejected route is written again
-_STALE_RETRY = 1.0  # seconds, should the event that ends a conflict never come
-
-
-def build(host: ControllerHost) -> None:
-    """Add the plugin's controllers to the host's manager."""
-    routes = RouteController(host)
-    configs = NamespaceConfigController(host, routes)
-    host.manager.add(configs.controller)
-    host.manager.add(routes.controller)
-
-
-def config_in_use(host: ControllerHost, namespace: str) -> CachedObject | None:
-    """The AIMNamespaceConfig that counts in a namespace."""
-    present = (
-        entry for entry in host.manager.cache.list(NAMESPACE_CONFIG, namespace) if entry.deleted is None
-    )
-    return min(present, key=lambda entry: precedence(entry.name, entry.created), default=None)
 
 
 class RouteController:
@@ -67,7 +47,7 @@ class RouteController:
         """
         self._host = host
         self._gateways: dict[str, Gateway | None] = {}
-        self._on_change: list[NamespaceConfigController] = []
+        self._on_change: list[Callable[[str], None]] = []
         self.problems: dict[str, dict[str, tuple[str, str]]] = {}
         places = host.namespaces
         self.controller = Controller(
@@ -87,9 +67,9 @@ class RouteController:
         host.manager.watch(Watch(NAMESPACE_CONFIG, namespaces=places))  # before anybody subscribes to it
         host.manager.cache.subscribe(NAMESPACE_CONFIG, self._config_changed)
 
-    def report_to(self, configs: NamespaceConfigController) -> None:
-        """Say which controller writes problems into a status."""
-        self._on_change.append(configs)
+    def report_to(self, listener: Callable[[str], None]) -> None:
+        """Say who is called with a namespace whenever problems in it changed."""
+        self._on_change.append(listener)
 
     @property
     def installed(self) -> bool:
@@ -129,11 +109,11 @@ class RouteController:
             self._set_problem(key, None)  # the garbage collector deletes the route
             return None
         if not self.installed:
-            return _INSTALL_CHECK if self._gateway(key.namespace) is not None else None
+            return INSTALL_CHECK if self._gateway(key.namespace) is not None else None
         try:
             problem = await self._follow(entry)
         except Conflict:
-            return _STALE_RETRY
+            return STALE_RETRY
         except NotFound:
             self._set_problem(key, None)
             return _RETRY
@@ -180,79 +160,8 @@ class RouteController:
                 self.problems.pop(key.namespace, None)
         else:
             self.problems.setdefault(key.namespace, {})[key.name] = problem
-        for configs in self._on_change:
-            configs.controller.enqueue(Key(key.namespace, ""), _DELAY)
-
-
-class NamespaceConfigController:
-    """Writes the status of AIMNamespaceConfigs.
-
-    Attributes:
-        controller: what the manager runs.
-    """
-
-    def __init__(self, host: ControllerHost, routes: RouteController) -> None:
-        """Follow the objects.
-
-        Args:
-            host: the operator around it.
-            routes: knows what is wrong with routes.
-        """
-        self._host = host
-        self._routes = routes
-        routes.report_to(self)
-        self.controller = Controller(
-            "aim",
-            [Watch(NAMESPACE_CONFIG, _of_namespace, namespaces=host.namespaces)],
-            self.reconcile,
-            workers=2,
-            kind=NAMESPACE_CONFIG.kind,
-        )
-
-    async def reconcile(self, key: Key) -> float | None:
-        """Write the statuses of one namespace."""
-        used = config_in_use(self._host, key.namespace)
-        config = read_config(used.readable()) if used is not None else None
-        installed = self._routes.installed
-        retry = _INSTALL_CHECK if config is not None and config.gateway and not installed else None
-        for entry in self._host.manager.cache.list(NAMESPACE_CONFIG, key.namespace):
-            if entry.deleted is not None or used is None or config is None:
-                continue
-            own = config if entry is used else read_config(entry.readable())
-            try:
-                await self._write(entry, own, in_use="" if entry is used else used.name, installed=installed)
-            except (Conflict, NotFound):
-                retry = _STALE_RETRY
-        return retry
-
-    async def _write(
-        self, entry: CachedObject, config: NamespaceConfig, *, in_use: str, installed: bool
-    ) -> None:
-        routes = None
-        if config.gateway is not None and not in_use:
-            problems = self._routes.problems.get(entry.namespace, {})
-            routes = routes_condition(problems, entry.generation, installed=installed)
-        found = conditions(config, entry.generation, in_use=in_use, routes=routes)
-        before = _conditions_of(entry)
-        dropped = set(OWN) - {condition.type for condition in found}
-        status: Object = {
-            "observedGeneration": entry.generation,
-            "conditions": merge_conditions(before, found, datetime.now(UTC), dropped),
-        }
-        await self._host.manager.writer.patch_status(entry, status, own_conditions=OWN)
-
-
-def _conditions_of(entry: CachedObject) -> list[Object]:
-    found = entry.readable_part("status", "conditions")
-    return (
-        [item for item in found if isinstance(item, dict) and item.get("type")]
-        if isinstance(found, list)
-        else []
-    )
-
-
-def _of_namespace(event: CacheEvent) -> Iterable[Key]:
-    return (Key(event.latest.namespace, ""),)
+        for listener in self._on_change:
+            listener(key.namespace)
 
 
 def _itself(event: CacheEvent) -> Iterable[Key]:
