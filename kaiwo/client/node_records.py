@@ -13,6 +13,7 @@ class NodeGpuUse(Record, frozen=True, kw_only=True):
         model: the model's short name (``mi300x``).
         resource: resource key that pods request.
         allocatable: GPUs that pods may use.
+        unhealthy: further GPUs of the node, which its device plugin lets no pod use.
         used: GPUs that pods on the node request.
         free: GPUs that a new pod could get: 0 on a node that is cordoned or not ready.
     """
@@ -21,6 +22,7 @@ class NodeGpuUse(Record, frozen=True, kw_only=True):
     model: str
     resource: str
     allocatable: int
+    unhealthy: int
     used: int
     free: int
 
@@ -98,7 +100,7 @@ class GpuTotal(Record, frozen=True, kw_only=True):
         allocatable: GPUs that pods may use.
         used: GPUs that pods request.
         free: GPUs that new pods could get.
-        unavailable: unused GPUs on nodes that are cordoned or not ready.
+        unavailable: unused GPUs on nodes that are cordoned or not ready, and unhealthy ones.
     """
 
     vendor: str

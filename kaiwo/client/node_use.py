@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from kaiwo.client.node_records import (
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from kaiwo.api.resolved_config import ResolvedConfig
     from kaiwo.engine.resource import Object
+    from kaiwo.plugin.facts import NodeFact, VendorGpus
     from kaiwo.plugin.vendors import GpuVendor
 
 _KINDS = {word: kind for kind, word in WORKLOAD_TYPES.items()}
@@ -142,9 +144,10 @@ def _node(
     state, reason = _state(node)
     labels = labels_of(node)
     # Workloads name models by the label. Of two vendors on one node it is the model of one.
-    labelled = fact.model_label if len({gpu.vendor for gpu in fact.gpus}) == 1 else ""
+    found = _with_unhealthy(node, fact, vendors)
+    labelled = fact.model_label if len({gpu.vendor for gpu, _ in found}) == 1 else ""
     gpus = []
-    for gpu in fact.gpus:
+    for gpu, unhealthy in found:
         amount = used.total.get(gpu.gpus.resource_key)
         taken = amount.units if amount else 0
         free = max(0, gpu.gpus.count - taken) if fact.usable else 0
@@ -154,6 +157,7 @@ def _node(
                 model=labelled or gpu.gpus.model,
                 resource=gpu.gpus.resource_key,
                 allocatable=gpu.gpus.count,
+                unhealthy=unhealthy,
                 used=taken,
                 free=free,
             )
@@ -183,6 +187,28 @@ def _node(
         used_by=tuple(sorted(users, key=lambda item: (-item.gpus, item.namespace, item.name))),
         amounts=_amounts(node, used.total),
     )
+
+
+def _with_unhealthy(
+    node: Object, fact: NodeFact, vendors: Sequence[GpuVendor]
+) -> list[tuple[VendorGpus, int]]:
+    """The GPUs of a node, each with how many more of them no pod may use; also where that is all of them.
+
+    A device plugin takes a GPU that has failed out of what is allocatable, and leaves it in the capacity.
+    """
+    status = lenient_map(node.get("status"))
+    capacity = lenient_map(status.get("capacity"))
+    # Vendors read what is allocatable, so they are asked as though all GPUs were.
+    asked = node_fact({**node, "status": {**status, "allocatable": capacity}}, vendors)
+    installed = {
+        (gpu.vendor, gpu.gpus.resource_key): gpu for gpu in asked.gpus if gpu.gpus.resource_key in capacity
+    }
+    found = []
+    for gpu in fact.gpus:
+        known = installed.pop((gpu.vendor, gpu.gpus.resource_key), gpu)
+        found.append((gpu, max(0, known.gpus.count - gpu.gpus.count)))
+    found += [(replace(gpu, gpus=replace(gpu.gpus, count=0)), gpu.gpus.count) for gpu in installed.values()]
+    return found
 
 
 def _state(node: Object) -> tuple[str, str]:
@@ -222,7 +248,8 @@ def _totals(items: Iterable[NodeRecord]) -> tuple[GpuTotal, ...]:
         for gpu in item.gpus:
             total = sums.setdefault((gpu.vendor, gpu.model, gpu.resource), [0, 0, 0, 0, 0])
             unused = max(0, gpu.allocatable - gpu.used)
-            for at, value in enumerate((1, gpu.allocatable, gpu.used, gpu.free, unused - gpu.free)):
+            lost = unused - gpu.free + gpu.unhealthy
+            for at, value in enumerate((1, gpu.allocatable, gpu.used, gpu.free, lost)):
                 total[at] += value
     return tuple(
         GpuTotal(

@@ -20,6 +20,7 @@ from kaiwo.api.duration import InvalidDuration, parse_duration
 from kaiwo.api.installation import OPERATOR
 from kaiwo.api.scalars import DNS_LABEL, PATTERN_WORDS, SUBDOMAIN
 from kaiwo.api.suggestion import did_you_mean
+from kaiwo.api.switch import parse_switch
 from kaiwo.host.settings_conflicts import settings_conflicts
 from kaiwo.plugin.selection import SETTINGS as PLUGIN_SETTINGS
 from kaiwo.plugin.selection import PluginSelection, SelectionError
@@ -85,19 +86,9 @@ def _matching(value: object, pattern: str) -> str:
 def _switch(value: object) -> bool:
     if isinstance(value, bool):
         return value
-    words = {
-        "true": True,
-        "1": True,
-        "yes": True,
-        "on": True,
-        "false": False,
-        "0": False,
-        "no": False,
-        "off": False,
-    }
-    if not isinstance(value, str) or value.strip().lower() not in words:
-        raise ValueError("is not true or false")
-    return words[value.strip().lower()]
+    if not isinstance(value, str):
+        raise ValueError("is not true or false")  # noqa: TRY004  reported like a word that is neither
+    return parse_switch(value)
 
 
 def _seconds(least: float, most: float = math.inf) -> Callable[[object], float]:

@@ -9,7 +9,7 @@ import click
 from kaiwo.cli.output.responsive import BAD, GOOD, WAITS, Cell, write_rows
 
 if TYPE_CHECKING:
-    from kaiwo.client.node_records import GpuTotal, NodeList, NodeRecord, NodeUser
+    from kaiwo.client.node_records import GpuTotal, NodeGpuUse, NodeList, NodeRecord, NodeUser
 
 _COLORS = {"Ready": GOOD, "Cordoned": WAITS, "NotReady": BAD}
 _SHOWN_USERS = 3
@@ -66,7 +66,7 @@ def _node(item: NodeRecord, *, wide: bool) -> tuple[Cell | str, ...]:
     return (
         item.name,
         item.pool,
-        ", ".join(f"{gpu.allocatable} {gpu.vendor} {gpu.model}" for gpu in item.gpus),
+        ", ".join(f"{_usable(gpu)} {gpu.vendor} {gpu.model}" for gpu in item.gpus),
         "+".join(str(gpu.used) for gpu in item.gpus),
         "+".join(str(gpu.free) for gpu in item.gpus),
         Cell(state, _COLORS.get(item.state, "")),
@@ -74,6 +74,11 @@ def _node(item: NodeRecord, *, wide: bool) -> tuple[Cell | str, ...]:
         ", ".join(names),
         *([", ".join(item.flavors), *amounts, *[""] * (2 - len(amounts))] if wide else []),
     )
+
+
+def _usable(gpu: NodeGpuUse) -> str:
+    count = str(gpu.allocatable)
+    return f"{count} of {gpu.allocatable + gpu.unhealthy}" if gpu.unhealthy else count
 
 
 def _user(user: NodeUser) -> str:

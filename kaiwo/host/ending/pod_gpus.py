@@ -70,13 +70,15 @@ class _Resources(msgspec.Struct, gc=False):
     requests: dict[str, str] = {}
 
 
-class _Container(msgspec.Struct, gc=False):
+class _Container(msgspec.Struct, gc=False, rename="camel"):
     resources: _Resources = msgspec.field(default_factory=_Resources)
+    restart_policy: str = ""
 
 
 class _PodSpec(msgspec.Struct, gc=False, rename="camel"):
     node_name: str = ""
     containers: tuple[_Container, ...] = ()
+    init_containers: tuple[_Container, ...] = ()
 
 
 class _PodStatus(msgspec.Struct, gc=False):
@@ -95,17 +97,25 @@ _decode = msgspec.json.Decoder(_Pod).decode
 
 def _held(pod: _Pod, key: str) -> tuple[str, int]:
     """The node of a pod and its GPUs there; none where it has no node or has ended."""
-    node, gpus = pod.spec.node_name, 0
-    if not node or pod.status.phase in _OVER:
+    spec = pod.spec
+    if not spec.node_name or pod.status.phase in _OVER:
         return "", 0
-    for container in pod.spec.containers:
-        asked = container.resources.requests.get(key)
-        if asked is not None:
-            gpus += _count(asked)
-    return node, gpus
+    gpus = sum(_count(container, key) for container in spec.containers)
+    sidecars, largest = 0, 0
+    for container in spec.init_containers:
+        count = _count(container, key)
+        if container.restart_policy == "Always":
+            sidecars += count
+            count = 0
+        largest = max(largest, sidecars + count)
+    # An init container's device stays with the pod until the pod ends, as the scheduler counts it.
+    return spec.node_name, max(gpus + sidecars, largest)
 
 
-def _count(asked: str) -> int:
+def _count(container: _Container, key: str) -> int:
+    asked = container.resources.requests.get(key)
+    if asked is None:
+        return 0
     if asked.isdecimal():
         return int(asked)
     amount = quantity(asked)

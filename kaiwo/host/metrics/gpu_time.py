@@ -45,6 +45,11 @@ class Account:
     seconds: list[float] = field(default_factory=lambda: [0.0, 0.0, 0.0])
     _since: float = 0.0
 
+    @property
+    def in_use(self) -> bool:
+        """Whether GPUs are waited for or held, or were held."""
+        return bool(self.pending or self.reserved or any(self.seconds))
+
     def settle(self, now: float) -> None:
         """Add the time until now."""
         elapsed = max(0.0, now - self._since) / UNIT
@@ -78,13 +83,27 @@ class GpuTime:
         self._clock = clock
         self._accounts: dict[Owner, Account] = {}
 
-    def add(self, figures: Figures) -> None:
-        """Count a workload."""
-        self._change(figures, 1)
+    def add(self, figures: Figures) -> Owner | None:
+        """Count a workload.
 
-    def remove(self, figures: Figures) -> None:
-        """Count a workload no longer."""
-        self._change(figures, -1)
+        Returns:
+            Whose it counts as, for `remove`; None where it neither holds GPUs nor waits for any.
+        """
+        if not figures.pending and not figures.reserved:
+            return None
+        owner = self._owner(figures.queue, figures.user)
+        self._change(self._account(owner), figures, 1)
+        return owner
+
+    def remove(self, figures: Figures, owner: Owner | None) -> None:
+        """Count a workload no longer.
+
+        Args:
+            figures: as they were added.
+            owner: what `add` returned.
+        """
+        if owner is not None:
+            self._change(self._accounts[owner], figures, -1)
 
     def accounts(self) -> Iterator[tuple[Owner, Account]]:
         """The accounts as of now."""
@@ -104,7 +123,7 @@ class GpuTime:
         for account in self._accounts.values():
             account.seconds = [0.0, 0.0, 0.0]
         for queue, user, seconds in _read(record):
-            account = self._account(queue, user)
+            account = self._account(self._owner(queue, user))
             account.seconds = [a + b for a, b in zip(account.seconds, seconds, strict=True)]
         for account in self._accounts.values():
             account.begin(now)
@@ -124,17 +143,14 @@ class GpuTime:
 
     def add_reserved(self, queue: str, user: str, seconds: float) -> None:
         """Add time for which GPUs were held while no process counted."""
-        self._account(queue, user).seconds[0] += seconds
+        self._account(self._owner(queue, user)).seconds[0] += seconds
 
     @property
     def in_use(self) -> bool:
         """Whether any GPU is held."""
         return any(account.reserved for account in self._accounts.values())
 
-    def _change(self, figures: Figures, sign: int) -> None:
-        if not figures.pending and not figures.reserved:
-            return
-        account = self._account(figures.queue, figures.user)
+    def _change(self, account: Account, figures: Figures, sign: int) -> None:
         if self.counting:
             account.settle(self._clock())
         held = figures.reserved * UNIT
@@ -144,13 +160,16 @@ class GpuTime:
             account.used += sign * figures.used
             account.idle += sign * (held - figures.used)
 
-    def _account(self, queue: str, user: str) -> Account:
+    def _owner(self, queue: str, user: str) -> Owner:
         owner = ("" if self._labels == "none" else queue, user if self._labels == "user" else "")
-        found = self._accounts.get(owner)
-        if found is not None:
-            return found
+        if owner in self._accounts:
+            return owner
         if len(self._accounts) >= MOST_OWNERS:
-            owner = _OTHERS
+            # Names that anybody can write give way, unless GPUs were held under them or are waited for.
+            self._accounts = {name: account for name, account in self._accounts.items() if account.in_use}
+        return owner if len(self._accounts) < MOST_OWNERS else _OTHERS
+
+    def _account(self, owner: Owner) -> Account:
         found = self._accounts.get(owner)
         if found is None:
             found = self._accounts[owner] = Account()

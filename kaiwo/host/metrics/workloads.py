@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kaiwo.api.crds import WORKLOADS as KINDS
 from kaiwo.api.status_words import TERMINAL
@@ -26,12 +26,21 @@ if TYPE_CHECKING:
     from kaiwo.engine.cached_object import CachedObject
     from kaiwo.engine.store import Cache, CacheEvent
     from kaiwo.host.metrics.figures import Figures
-    from kaiwo.host.metrics.gpu_time import GpuLabels
+    from kaiwo.host.metrics.gpu_time import GpuLabels, Owner
     from kaiwo.plugin.lifecycle import Transition
     from kaiwo.plugin.registry import Plugins
 
 MOST_QUEUES = 200
 """Queues with figures of their own; those of all further ones are added up."""
+
+
+class _Counted(NamedTuple):
+    """A workload as it was counted: its figures, the labels of its count, and whose GPUs it counts as."""
+
+    figures: Figures
+    labels: tuple[str, str, str, str]
+    owner: Owner | None
+
 
 _STAGES = ("admitted", "running", "ready")
 _RANKS = {"STARTING": 1, "RUNNING": 2, "READY": 3}
@@ -72,8 +81,9 @@ class WorkloadMetrics:
         self._downloads = defined.DOWNLOAD_SECONDS.histogram(registry)
         self._preemptions = defined.PREEMPTIONS.counter(registry)
         self._ended = defined.ENDED.counter(registry)
-        self._queues: set[str] = set()
-        self._figures: dict[tuple[str, tuple[str, str]], Figures] = {}
+        self._shown_queues: Counter[str] = Counter()
+        self._ended_queues: set[str] = set()
+        self._counted: dict[tuple[str, tuple[str, str]], _Counted] = {}
         self._reached: dict[tuple[str, tuple[str, str]], int] = {}
         self._counts: Counter[tuple[str, str, str, str]] = Counter()
         self.gpu_time = GpuTime(gpu_labels, clock)
@@ -84,24 +94,40 @@ class WorkloadMetrics:
     def _changed(self, event: CacheEvent) -> None:
         kind = event.resource.kind
         key = (kind, event.latest.key)
-        before = self._figures.pop(key, None)
+        before = self._counted.pop(key, None)
         if before is not None:
-            self._counts[self._labels(kind, before)] -= 1
-            self.gpu_time.remove(before)
+            self._uncount(before)
         if event.new is None:
             self._reached.pop(key, None)
             return
-        after = self._figures[key] = figures_of(event.new)
-        self._counts[self._labels(kind, after)] += 1
-        self.gpu_time.add(after)
+        after = figures_of(event.new)
+        self._counted[key] = self._count(kind, after)
         if event.old is None:
             self._reach(key, _rank_at_first(event.new, after))
         elif before is not None:
-            self._reach(key, _RANKS.get(before.status, 0))
-            if before.reason_class == "download" and self._leading():
+            self._reach(key, _RANKS.get(before.figures.status, 0))
+            if before.figures.reason_class == "download" and self._leading():
                 seconds = download_seconds(event.old, event.new)
                 if seconds is not None:
                     self._downloads.labels(kind).observe(seconds)
+
+    def _count(self, kind: str, figures: Figures) -> _Counted:
+        """Count a workload. A queue that only this one names must not take the place of another for good."""
+        shown, queue = self._shown_queues, figures.queue
+        if queue not in shown and len(shown) >= MOST_QUEUES:
+            queue = OTHER
+        labels = (kind, figures.status, figures.reason_class, queue)
+        shown[queue] += 1
+        self._counts[labels] += 1
+        return _Counted(figures, labels, self.gpu_time.add(figures))
+
+    def _uncount(self, counted: _Counted) -> None:
+        queue = counted.labels[3]
+        self._shown_queues[queue] -= 1
+        if not self._shown_queues[queue]:
+            del self._shown_queues[queue]
+        self._counts[counted.labels] -= 1
+        self.gpu_time.remove(counted.figures, counted.owner)
 
     def _reach(self, key: tuple[str, tuple[str, str]], rank: int) -> None:
         if rank > self._reached.get(key, 0):
@@ -110,8 +136,8 @@ class WorkloadMetrics:
     def transition(self, transition: Transition) -> None:
         """Count what one transition of the process that leads means."""
         key = (transition.kind, (transition.namespace, transition.name))
-        figures = self._figures.get(key)
-        queue = self._queue(figures.queue if figures is not None else "")
+        counted = self._counted.get(key)
+        queue = self._ended_queue(counted.figures.queue if counted is not None else "")
         if transition.after == "PENDING" and transition.reason in ("Preempted", REQUEUED):
             self._preemptions.labels(transition.kind, queue).inc()
         if transition.after in TERMINAL and transition.before not in TERMINAL:
@@ -166,16 +192,13 @@ class WorkloadMetrics:
         """Report nothing: names are fixed, and a description must not read the counts."""
         return iter(())
 
-    def _labels(self, kind: str, figures: Figures) -> tuple[str, str, str, str]:
-        return kind, figures.status, figures.reason_class, self._queue(figures.queue)
-
-    def _queue(self, name: str) -> str:
-        """The label for a queue; the same for as long as this process runs."""
-        if name in self._queues:
+    def _ended_queue(self, name: str) -> str:
+        """The label for a queue in counters, which goes on for as long as this process runs."""
+        if name in self._ended_queues:
             return name
-        if len(self._queues) >= MOST_QUEUES:
+        if len(self._ended_queues) >= MOST_QUEUES:
             return OTHER
-        self._queues.add(name)
+        self._ended_queues.add(name)
         return name
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from kaiwo.workload.labels import MANAGER, RECORD
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Mapping
 
     from kaiwo.engine.cached_object import CachedObject
     from kaiwo.engine.resource import Owner, Resource
@@ -23,7 +23,10 @@ _LONGEST_CHAIN = 4
 """Controllers above a pod: AppWrapper, RayService, RayCluster is the longest chain, with one to spare."""
 
 _MOST_DELETED = 1024
-"""Deleted controllers that are remembered: they are deleted before their pods."""
+"""Deleted controllers that are remembered: they are deleted before their pods. Of more, the oldest one of the
+namespace with the most is forgotten, so that a namespace that deletes thousands harms itself only."""
+
+_NONE: Mapping[str, Owner | None] = {}
 
 
 def is_made_by_kaiwo(entry: CachedObject) -> bool:
@@ -46,7 +49,8 @@ class PodOwners:
             registry: loaded declarations: backends, with the kinds between their children and the pods.
         """
         self._cache = cache
-        self._deleted: OrderedDict[str, Owner | None] = OrderedDict()
+        self._deleted: dict[str, OrderedDict[str, Owner | None]] = {}
+        self._remembered = 0
         self.kinds: dict[str, list[Resource]] = {}
         for backend in registry.backends:
             if backend.built:
@@ -63,7 +67,10 @@ class PodOwners:
                 return
             yield owner
             held = self._find(entry.namespace, owner)
-            owner = self._deleted.get(owner.uid) if held is None else held.controller
+            if held is not None:
+                owner = held.controller
+            else:
+                owner = self._deleted.get(entry.namespace, _NONE).get(owner.uid)
 
     def root(self, pod: CachedObject) -> str:
         """The uid of the farthest known controller of a pod, empty without one."""
@@ -78,10 +85,18 @@ class PodOwners:
 
     def on_deleted(self, event: CacheEvent) -> None:
         """Remember what controlled an object that is gone; its pods may still be there."""
-        if event.new is None:
-            self._deleted[event.latest.uid] = event.latest.controller
-            if len(self._deleted) > _MOST_DELETED:
-                self._deleted.popitem(last=False)
+        if event.new is not None:
+            return
+        gone = event.latest
+        known = self._deleted.setdefault(gone.namespace, OrderedDict())
+        self._remembered += gone.uid not in known
+        known[gone.uid] = gone.controller
+        if self._remembered > _MOST_DELETED:
+            most = max(self._deleted, key=lambda namespace: len(self._deleted[namespace]))
+            self._deleted[most].popitem(last=False)
+            self._remembered -= 1
+            if not self._deleted[most]:
+                del self._deleted[most]
 
     def _find(self, namespace: str, owner: Owner) -> CachedObject | None:
         for resource in self.kinds.get(owner.kind, ()):

@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from kaiwo.plugin.kit.values import InvalidDuration, parse_duration
+from kaiwo.plugin.kit.values import InvalidDuration, parse_duration, parse_switch
 from kaiwo_gpu_preemption.policy import VARIABLE
 
 if TYPE_CHECKING:
@@ -66,11 +66,14 @@ class ProcessSettings:
             if interval < 1:
                 _refuse("POLLING_INTERVAL", "a duration from 1s, such as 15s")
                 interval = _INTERVAL
-        enabled = words.get("ENABLED", "true" if endpoint else "false").lower()
-        if enabled not in ("true", "false"):
-            _refuse("ENABLED", "true or false")
+        enabled = bool(endpoint)
+        if text := words.get("ENABLED"):
+            try:
+                enabled = parse_switch(text)
+            except ValueError:
+                _refuse("ENABLED", "true or false")
         defaults = {annotation: words[name] for name, annotation in DEFAULTS.items() if name in words}
-        return cls(enabled == "true", endpoint, interval, defaults)
+        return cls(enabled, endpoint, interval, defaults)
 
 
 def _refuse(name: str, expected: str) -> None:

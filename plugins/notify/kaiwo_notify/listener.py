@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import Counter, deque
 from typing import TYPE_CHECKING, Final
 
 from kaiwo_notify.rules import RateLimit, is_reported
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 CAPACITY: Final = 200
-"""Messages that wait for one sink; of more the oldest are left out."""
+"""Messages that wait for one sink; of more, the oldest one of the namespace with the most is left out."""
 
 TRIES: Final = 6
 FIRST_PAUSE: Final = 1.0
@@ -44,31 +45,41 @@ class Outbox:
         self._clock = clock
         self._pause = pause
         self._limit = RateLimit()
-        self._waiting: asyncio.Queue[tuple[Transition, NotifySettings]] = asyncio.Queue(CAPACITY)
+        self._waiting: deque[tuple[Transition, NotifySettings]] = deque()
         self._task: asyncio.Task[None] | None = None
 
-    def add(self, transition: Transition, settings: NotifySettings, per_hour: int) -> None:
+    def add(self, transition: Transition, settings: NotifySettings, sink: Sink) -> None:
         """Queue a message; returns at once.
 
         Args:
             transition: what is reported.
             settings: of the plugin at that moment.
-            per_hour: messages within an hour at most.
+            sink: the sink in these settings.
         """
-        if not self._limit.take(self._clock(), per_hour):
+        alone = len(set(sink.rules.namespaces)) == 1
+        if not self._limit.take(self._clock(), sink.per_hour, transition.namespace, alone=alone):
             if self._limit.left_out == 1:
                 _log.warning(
-                    "sink %s: more than %d messages within an hour; the next one counts those left out",
+                    "sink %s: too many messages within an hour (%d for all; namespace %s gets no more than "
+                    "are left for others); the next one counts those left out",
                     self._name,
-                    per_hour,
+                    sink.per_hour,
+                    transition.namespace,
                 )
             return
-        if self._waiting.full():
-            self._waiting.get_nowait()
-            self._limit.left_out += 1
-        self._waiting.put_nowait((transition, settings))
+        self._waiting.append((transition, settings))
+        if len(self._waiting) > CAPACITY:
+            self._leave_out()
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._send_all(), name=f"notify {self._name}")
+
+    def _leave_out(self) -> None:
+        """Remove the oldest message of the namespace with the most."""
+        counts = Counter(transition.namespace for transition, _ in self._waiting)
+        ((most, _),) = counts.most_common(1)
+        at = next(at for at, (transition, _) in enumerate(self._waiting) if transition.namespace == most)
+        del self._waiting[at]
+        self._limit.left_out += 1
 
     async def close(self, grace: float = 0.0) -> None:
         """Stop; what still waits is dropped.
@@ -82,8 +93,8 @@ class Outbox:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def _send_all(self) -> None:
-        while not self._waiting.empty():
-            transition, settings = self._waiting.get_nowait()
+        while self._waiting:
+            transition, settings = self._waiting.popleft()
             sink = next((sink for sink in settings.sinks if sink.name == self._name), None)
             if sink is not None:
                 await self._send(sink, settings, transition)
@@ -142,7 +153,7 @@ async def notify(transition: Transition, settings: NotifySettings | None) -> Non
     for sink in sinks:
         if settings is not None and is_reported(sink.rules, transition):
             outbox = _outboxes.setdefault(sink.name, Outbox(sink.name))
-            outbox.add(transition, settings, sink.per_hour)
+            outbox.add(transition, settings, sink)
 
 
 async def stop(settings: NotifySettings | None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -35,19 +35,30 @@ class RateLimit:
     def __init__(self) -> None:
         """Nothing was sent yet."""
         self.left_out = 0
-        self._sent: deque[float] = deque()
+        self._sent: deque[tuple[float, str]] = deque()
+        self._by_namespace: Counter[str] = Counter()
 
-    def take(self, now: float, per_hour: int) -> bool:
+    def take(self, now: float, per_hour: int, namespace: str, *, alone: bool = False) -> bool:
         """Whether a message may be sent now; one that may not is counted as left out.
+
+        A namespace gets no more messages than are left for the others: one with thousands of workloads that
+        fail must not silence them.
 
         Args:
             now: monotonic seconds.
             per_hour: messages within an hour at most.
+            namespace: of the workload.
+            alone: whether only one namespace is reported, which may have all messages then.
         """
-        while self._sent and self._sent[0] <= now - _HOUR:
-            self._sent.popleft()
-        if len(self._sent) >= per_hour:
+        while self._sent and self._sent[0][0] <= now - _HOUR:
+            gone = self._sent.popleft()[1]
+            self._by_namespace[gone] -= 1
+            if not self._by_namespace[gone]:
+                del self._by_namespace[gone]
+        left = per_hour - len(self._sent)
+        if left <= (0 if alone else self._by_namespace[namespace]):
             self.left_out += 1
             return False
-        self._sent.append(now)
+        self._sent.append((now, namespace))
+        self._by_namespace[namespace] += 1
         return True

@@ -126,7 +126,7 @@ async def test_a_receiver_that_hangs_delays_neither_the_caller_nor_another_sink(
                 await receiver.has(number // 2)
         assert time.process_time() - began < 20
         outbox = listener._outboxes["hangs"]
-        assert outbox._waiting.qsize() <= listener.CAPACITY
+        assert len(outbox._waiting) <= listener.CAPACITY
         assert outbox._limit.left_out > 0
         await receiver.has(listener.CAPACITY)
         await listener._outboxes.pop("hangs").close()
@@ -136,12 +136,40 @@ async def test_more_messages_than_allowed_are_counted_and_left_out(
     receiver: Any, parsed: Any, transition: Callable[..., Transition]
 ) -> None:
     """A thousand failing jobs make no thousand messages."""
-    settings = parsed(slack(receiver, perHour=3))
+    settings = parsed(slack(receiver, perHour=3, rules={"namespaces": ["team"]}))
     for number in range(50):
         await notify(transition(name=f"job-{number}"), settings)
     await receiver.has(3)
     await stop(None)
     assert len(receiver.requests) == 3
+
+
+async def test_one_namespace_does_not_silence_the_others(
+    receiver: Any, parsed: Any, transition: Callable[..., Transition]
+) -> None:
+    """However many of its workloads fail, as many messages are left as it has had."""
+    settings = parsed(slack(receiver, perHour=8))
+    for number in range(50):
+        await notify(transition(name=f"job-{number}", namespace="noisy"), settings)
+    await notify(transition(name="job", namespace="team"), settings)
+    await receiver.has(5)
+    await stop(None)
+    texts = [body["text"] for _, body in receiver.requests]
+    assert ["noisy/" in text for text in texts] == [True] * 4 + [False]
+
+
+async def test_a_full_queue_leaves_out_messages_of_the_namespace_with_the_most(
+    parsed: Any, transition: Callable[..., Transition]
+) -> None:
+    """A storm in one namespace does not push out what others wait for."""
+    settings = parsed({"name": "chat", "type": "slack", "url": "http://127.0.0.1:1/", "perHour": 10_000})
+    outbox = listener.Outbox("chat")
+    for number in range(listener.CAPACITY + 50):
+        namespace = "team" if number == 0 else "noisy"
+        outbox.add(transition(name=f"job-{number}", namespace=namespace), settings, settings.sinks[0])
+    waiting = [message.name for message, _ in outbox._waiting]
+    assert waiting == ["job-0", *(f"job-{number}" for number in range(51, listener.CAPACITY + 50))]
+    await outbox.close()
 
 
 async def test_secrets_are_in_no_line_of_the_log(

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import email.policy
 import json
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kaiwo_notify import messages
 from kaiwo_notify.rules import RateLimit, is_reported
@@ -110,7 +113,20 @@ def test_rules_say_what_is_reported(
 def test_the_rate_is_that_of_the_last_hour() -> None:
     """What is left out is counted."""
     limit = RateLimit()
-    assert [limit.take(at, 2) for at in (0.0, 1.0, 2.0, 3599.0)] == [True, True, False, False]
+    taken = [limit.take(at, 2, "team", alone=True) for at in (0.0, 1.0, 2.0, 3599.0)]
+    assert taken == [True, True, False, False]
     assert limit.left_out == 2
-    assert limit.take(3600.0, 2)
-    assert not limit.take(3600.5, 2)
+    assert limit.take(3600.0, 2, "team", alone=True)
+    assert not limit.take(3600.5, 2, "team", alone=True)
+
+
+@given(st.lists(st.sampled_from("abc"), max_size=80), st.integers(1, 40))
+def test_a_namespace_gets_no_more_than_is_left_for_the_others(namespaces: list[str], per_hour: int) -> None:
+    """The next one to report something for the first time is heard while the hour has a message left."""
+    limit, taken = RateLimit(), Counter[str]()
+    for namespace in namespaces:
+        left = per_hour - taken.total()
+        allowed = limit.take(0.0, per_hour, namespace)
+        assert allowed == (taken[namespace] < left)
+        taken[namespace] += allowed
+    assert taken.total() <= per_hour

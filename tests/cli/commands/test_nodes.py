@@ -147,6 +147,22 @@ def test_overbooked_nodes_are_not_less_than_empty() -> None:
     assert (total.used, total.free, total.unavailable) == (9, 0, 0)
 
 
+@pytest.mark.parametrize(("allocatable", "gpus"), [("0", "0 of 8 amd mi300x"), ("6", "6 of 8 amd mi300x")])
+def test_a_node_whose_gpus_have_failed_is_shown(
+    written: Callable[..., tuple[str, str]], allocatable: str, gpus: str
+) -> None:
+    """The administrator looks for exactly this node; it was counted among those without GPUs."""
+    broken = node(amd_node("amd-1"))
+    broken["status"]["allocatable"]["amd.com/gpu"] = allocatable
+    known = nodes_from([broken, node(amd_node("amd-2"))], [], PLUGINS.vendors, None)
+    unhealthy = 8 - int(allocatable)
+    shown = {item.name: [(gpu.allocatable, gpu.unhealthy) for gpu in item.gpus] for item in known.items}
+    assert shown == {"amd-1": [(int(allocatable), unhealthy)], "amd-2": [(8, 0)]}
+    (total,) = known.totals
+    assert (total.nodes, total.unavailable) == (2, unhealthy)
+    assert gpus in written(known, 200)[0]
+
+
 @pytest.fixture
 def written(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[str, str]]:
     """What the command writes to both streams: ``written(found, width=60)``."""

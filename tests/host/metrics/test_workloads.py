@@ -256,6 +256,26 @@ def test_the_number_of_queues_and_owners_in_labels_is_limited(
     assert world.value("kaiwo_gpus_reserved", queue="other", user="other") == 3
 
 
+def test_a_queue_that_nobody_names_any_more_makes_room_for_another(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Names that one user makes up do not hide the queues of others until a restart."""
+    monkeypatch.setattr(workloads, "MOST_QUEUES", 2)
+    monkeypatch.setattr(gpu_time, "MOST_OWNERS", 2)
+    labels = {"kind": "KaiwoJob", "status": "PENDING", "reason_class": "quota"}
+    junk = [world.put(f"j{number}", "PENDING", "NoQuota", f"junk{number}", gpus=1) for number in range(5)]
+    train = world.put("train", "PENDING", "NoQuota", "research", gpus=4)
+    assert world.value("kaiwo_gpus_pending", queue="research", user="") is None
+    for obj in junk:
+        world.delete(obj)
+    assert world.value("kaiwo_gpus_pending", queue="other", user="other") == 4
+    world.delete(train)
+    world.put("train", "PENDING", "NoQuota", "research", gpus=4)
+    assert world.value("kaiwo_gpus_pending", queue="research", user="") == 4
+    assert world.value("kaiwo_workloads", queue="research", **labels) == 1
+    assert world.value("kaiwo_workloads", queue="other", **labels) is None
+
+
 def test_malformed_objects_count_as_nothing(world: World) -> None:
     """Whatever somebody writes into a status, the metrics of the others stay right."""
     for number, status in enumerate(

@@ -10,6 +10,7 @@ import pytest
 from kaiwo.engine.cached_object import Projection
 from kaiwo.engine.resource import POD
 from kaiwo.engine.store import Cache
+from kaiwo.host.workload import ownership
 from kaiwo.host.workload.ownership import PodOwners, is_made_by_kaiwo
 from kaiwo.plugin.loader import load
 from kaiwo.workload.labels import RECORD
@@ -105,6 +106,25 @@ def test_pods_outlive_their_controllers(world: World) -> None:
     pod = world.put(POD, "head", cluster)
     world.put(RAY_CLUSTER, "cluster", child, "DELETED")
     assert world.owners.belongs(pod, {child.uid})
+
+
+def test_a_namespace_that_deletes_thousands_makes_no_other_forget(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own oldest ones are forgotten, and the memory is bounded."""
+    monkeypatch.setattr(ownership, "_MOST_DELETED", 8)
+    child = world.put(APP_WRAPPER, "chat")
+    pod = world.put(POD, "head", world.put(RAY_CLUSTER, "cluster", child))
+    world.put(RAY_CLUSTER, "cluster", child, "DELETED")
+    pods = []
+    for number in range(20):
+        owner = world.put(APP_WRAPPER, f"many-{number}", namespace="noisy")
+        cluster = world.put(RAY_CLUSTER, f"cluster-{number}", owner, namespace="noisy")
+        pods.append(world.put(POD, f"many-{number}", cluster, namespace="noisy"))
+        world.put(RAY_CLUSTER, f"cluster-{number}", owner, "DELETED", namespace="noisy")
+    assert world.owners.belongs(pod, {child.uid})
+    known = [world.owners.belongs(pod, {f"uid-of-many-{number}"}) for number, pod in enumerate(pods)]
+    assert known == [False] * 13 + [True] * 7
 
 
 @pytest.mark.parametrize(("manager", "made"), [("kaiwo", True), ("kubectl-create", False), ("", False)])
