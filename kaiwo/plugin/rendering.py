@@ -30,6 +30,10 @@ script whose last line ends with a backslash loses this backslash, containers ge
 pod has as a whole, and a pod that requests 0 GPUs does not tolerate the taint of GPU nodes."""
 
 
+def _as_many_as_asked(_: Object) -> int | None:
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class AllocationInput:
     """What splitting GPUs over pods may depend on.
@@ -43,6 +47,8 @@ class AllocationInput:
         check_capacity: False while a child exists: a running workload never becomes ERROR because a
             node left.
         settings: those of the backend's plugin; None for a plugin that has none.
+        fewest_pods: with how many pods, at least, the queue system starts an object; None where it does not
+            say. It reads the annotations and the number of pods of the object.
     """
 
     workload: Workload
@@ -51,6 +57,7 @@ class AllocationInput:
     default_resource_key: str
     check_capacity: bool = True
     settings: BaseModel | None = None
+    fewest_pods: Callable[[Object], int | None] = _as_many_as_asked
 
 
 @dataclass(frozen=True, slots=True)
