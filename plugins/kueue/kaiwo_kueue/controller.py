@@ -284,7 +284,15 @@ class QueueConfigController:
         )
         problems += planned.problems
         self._existing = existing_queues(desired_now, live, owner)
-        later = {item.identity for item in unannounced(self._existing, conditions_of(entry))}
+        waiting = unannounced(self._existing, conditions_of(entry))
+        later = {item.identity for item in waiting}
+        problems += [
+            SyncProblem(
+                CLUSTER_QUEUE, item.name, "ExistedBefore",
+                f"ClusterQueue {item.name} existed before; it is changed next", "PENDING",
+            )
+            for item in waiting
+        ]  # fmt: skip
         actions = [
             action
             for action in planned.actions

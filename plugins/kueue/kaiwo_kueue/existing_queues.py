@@ -1,4 +1,4 @@
-"""ClusterQueues of somebody else that the default KaiwoQueueConfig lists, since they have its queue's name."""
+"""ClusterQueues of somebody else that the default KaiwoQueueConfig lists, since its queue has their name."""
 
 from __future__ import annotations
 
