@@ -513,6 +513,7 @@ OF_QUEUES: Final[dict[str, str]] = {
     "QuotaWithoutNodes": "A GPU quota whose flavor has no nodes, or whose nodes do not have the resource.",
     "FractionalGPUs": "A GPU quota is not a whole number.",
     "QueuesInUse": "Queues that are not listed are held until no workload uses them; it counts those.",
+    "ExistedBefore": "A ClusterQueue that somebody else created has the name of the default queue.",
     "NoFlavorSelects": "GPU nodes that no flavor of any queue selects; the message names them.",
     "QuotaExceedsNodes": "Queues together have more quota of a node pool than its nodes have. Not an error.",
     "NodesCordoned": "The same, only because nodes of the pool are cordoned; no quota needs to change.",

@@ -176,7 +176,9 @@ def readings(vendor: GpuVendor, tool: GpuTool, output: str) -> tuple[tuple[GpuUs
 
 def requested(pod: Object, vendors: Sequence[GpuVendor]) -> tuple[str, GpuVendor | None, int]:
     """The container that holds the pod's GPUs, their vendor, and how many there are."""
-    for container in pod["spec"].get("containers") or ():
+    init = pod["spec"].get("initContainers") or ()
+    sidecars = [container for container in init if container.get("restartPolicy") == "Always"]
+    for container in (*(pod["spec"].get("containers") or ()), *sidecars):
         resources = container.get("resources") or {}
         for key, value in {**(resources.get("requests") or {}), **(resources.get("limits") or {})}.items():
             for vendor in vendors:

@@ -126,7 +126,11 @@ class QueueSystem(Declaration):
         is_changing: pure function: whether the queue system is in the middle of changing a live child. A
             change of its workload waits for the end. None for one that changes children in a single write.
         fewest_pods: pure function: with how many pods, at least, an object is started that has one pod
-            template and is queued as a whole; None for any other, and where that is not known.
+            template and is queued as a whole; None for any other, and where that is not known. A backend
+            gets it in its `AllocationInput`.
+        merge_live: pure function from a rendered child, as the backend merged it, and the live one: the child
+            with what the queue system decides on the live one, the very same object where it decides nothing.
+            None for one that decides nothing.
         queues: pure function: names of the queues that workloads can name, in any namespace; None where that
             is not known. Its facts have objects of all namespaces, and none that belong to a workload. By it
             the default queue in KaiwoConfig is checked.
@@ -159,6 +163,7 @@ class QueueSystem(Declaration):
     manages: Callable[[Resource, QueueFacts], bool] | None = None
     is_changing: Callable[[Object], bool] | None = None
     fewest_pods: Callable[[Object], int | None] | None = None
+    merge_live: Callable[[Object, Object], Object] | None = None
     queues: Callable[[QueueFacts], frozenset[str] | None] | None = None
     usage: Callable[[UsageFacts], QueueUsage] | None = None
     usage_reads: tuple[Resource, ...] = ()

@@ -31,6 +31,10 @@ pod has as a whole, a pod that requests 0 GPUs does not tolerate the taint of GP
 no new pod beside an old one that holds a volume of one node or pod."""
 
 
+def _as_many_as_asked(_: Object) -> int | None:
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class AllocationInput:
     """What splitting GPUs over pods may depend on.
@@ -44,6 +48,8 @@ class AllocationInput:
         check_capacity: False while a child exists: a running workload never becomes ERROR because a
             node left.
         settings: those of the backend's plugin; None for a plugin that has none.
+        fewest_pods: with how many pods, at least, the queue system starts an object; None where it does not
+            say. It reads the annotations and the number of pods of the object.
     """
 
     workload: Workload
@@ -52,6 +58,7 @@ class AllocationInput:
     default_resource_key: str
     check_capacity: bool = True
     settings: BaseModel | None = None
+    fewest_pods: Callable[[Object], int | None] = _as_many_as_asked
 
 
 @dataclass(frozen=True, slots=True)

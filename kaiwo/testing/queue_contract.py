@@ -157,6 +157,7 @@ def _check_others(queue: QueueSystem, *facts: QueueFacts) -> None:
         check("waiting", (QuotaWait, type(None)), {"metadata": {"name": "odd"}, "status": status})
     check("is_changing", bool, {"metadata": {"name": "odd"}})
     check("fewest_pods", (int, type(None)), {"metadata": {"name": "odd"}})
+    check("merge_live", dict, {"metadata": {"name": "odd"}}, {"metadata": None, "spec": None})
     check("writers", tuple, facts[0].settings)
     check("flavors", dict, ())
     for given in facts:

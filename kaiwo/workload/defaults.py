@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kaiwo.plugin.facts import Blocked
@@ -46,17 +47,17 @@ def queue_manages(registry: Registry, facts: Facts) -> Callable[[Resource], bool
 
 def split(case: PlanContext, *, check_capacity: bool) -> Allocation | Blocked:
     """The split of GPUs, or why there is none."""
-    answer = plugin_calls.allocation(
-        case.backend,
-        AllocationInput(
-            workload=case.workload,
-            vendors=case.registry.vendors,
-            nodes=case.facts.nodes,
-            default_resource_key=case.facts.config.default_gpu_resource_key,
-            check_capacity=check_capacity,
-            settings=case.facts.settings.get(case.backend.plugin),
-        ),
+    inp = AllocationInput(
+        workload=case.workload,
+        vendors=case.registry.vendors,
+        nodes=case.facts.nodes,
+        default_resource_key=case.facts.config.default_gpu_resource_key,
+        check_capacity=check_capacity,
+        settings=case.facts.settings.get(case.backend.plugin),
     )
+    if case.registry.queue is not None:
+        inp = replace(inp, fewest_pods=partial(plugin_calls.fewest_pods, case.registry.queue))
+    answer = plugin_calls.allocation(case.backend, inp)
     if isinstance(answer, Blocked) and answer.reason == "VendorNotLoaded":
         vendor = case.workload.spec.vendor
         key = case.facts.config.default_gpu_resource_key

@@ -146,9 +146,12 @@ def tuned(
     return _call(backend, BackendBase.tune_secondary, "tune", (dict,), workload, secondary)
 
 
-def merged(backend: Backend, desired: Object, live: Object) -> Object:
+def merged(backend: Backend, queue: QueueSystem | None, desired: Object, live: Object) -> Object:
     """The rendered child with what others decide on the live one."""
-    return _call(backend, BackendBase.merge_live, "merge", (dict,), desired, live)
+    found: Object = _call(backend, BackendBase.merge_live, "merge", (dict,), desired, live)
+    if queue is None or queue.merge_live is None:
+        return found
+    return _checked(queue.name, "queue", (dict,), queue.merge_live, found, live)
 
 
 def observed(backend: Backend, seen: Observation) -> Outcome:
@@ -205,6 +208,12 @@ def manages(queue: QueueSystem, kind: Resource, facts: QueueFacts) -> bool:
     """Whether the queue system queues objects of a kind by itself; False where it does not say."""
     decide = queue.manages
     return decide is not None and _checked(queue.name, "queue", (bool,), decide, kind, facts)
+
+
+def fewest_pods(queue: QueueSystem, child: Object) -> int | None:
+    """With how many pods, at least, the queue system starts an object; None where it does not say."""
+    decide = queue.fewest_pods
+    return None if decide is None else _checked(queue.name, "queue", (int, NoneType), decide, child)
 
 
 def is_changing(queue: QueueSystem, child: Object) -> bool:

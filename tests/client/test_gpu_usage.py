@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kaiwo.client.gpu_usage import GpuUsage, readings
+from kaiwo.client.gpu_usage import GpuUsage, readings, requested
 from kaiwo.plugin.vendors import GpuReading, GpuTool, GpuVendor
 
 if TYPE_CHECKING:
@@ -48,3 +48,14 @@ def test_a_plugin_that_fails_is_named_and_the_other_pods_are_read(
     assert gpus == ()
     assert missing.startswith(f"plugin gpu_acme failed to read what acme-smi wrote: {cause}")
     assert next_step == "report it to the authors of the plugin"
+
+
+def test_gpus_of_a_sidecar_are_read_in_the_sidecar() -> None:
+    """The tool runs in the container that holds the GPUs; other init containers have ended."""
+    limits = {"limits": {"acme.com/gpu": "2"}}
+    init = [
+        {"name": "first", "resources": limits},
+        {"name": "serve", "restartPolicy": "Always", "resources": limits},
+    ]
+    pod = {"metadata": {"name": "p"}, "spec": {"initContainers": init, "containers": [{"name": "main"}]}}
+    assert requested(pod, [VENDOR]) == ("serve", VENDOR, 2)

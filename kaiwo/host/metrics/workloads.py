@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from prometheus_client import CollectorRegistry, Metric
+    from prometheus_client import Counter as PrometheusCounter
 
     from kaiwo.engine.cached_object import CachedObject
     from kaiwo.engine.store import Cache, CacheEvent
@@ -82,7 +83,7 @@ class WorkloadMetrics:
         self._preemptions = defined.PREEMPTIONS.counter(registry)
         self._ended = defined.ENDED.counter(registry)
         self._shown_queues: Counter[str] = Counter()
-        self._ended_queues: set[str] = set()
+        self._series: dict[str, set[tuple[PrometheusCounter, tuple[str, ...]]]] = {}  # of counters, by queue
         self._counted: dict[tuple[str, tuple[str, str]], _Counted] = {}
         self._reached: dict[tuple[str, tuple[str, str]], int] = {}
         self._counts: Counter[tuple[str, str, str, str]] = Counter()
@@ -137,13 +138,13 @@ class WorkloadMetrics:
         """Count what one transition of the process that leads means."""
         key = (transition.kind, (transition.namespace, transition.name))
         counted = self._counted.get(key)
-        queue = self._ended_queue(counted.figures.queue if counted is not None else "")
+        queue = counted.figures.queue if counted is not None else ""
         if transition.after == "PENDING" and transition.reason in ("Preempted", REQUEUED):
-            self._preemptions.labels(transition.kind, queue).inc()
+            self._increase(self._preemptions, queue, transition.kind)
         if transition.after in TERMINAL and transition.before not in TERMINAL:
-            self._ended.labels(
-                transition.kind, transition.after, reason_class(transition.reason), queue
-            ).inc()
+            self._increase(
+                self._ended, queue, transition.kind, transition.after, reason_class(transition.reason)
+            )
         rank, reached = _RANKS.get(transition.after, 0), self._reached.get(key, 0)
         if rank <= reached:
             return
@@ -192,14 +193,23 @@ class WorkloadMetrics:
         """Report nothing: names are fixed, and a description must not read the counts."""
         return iter(())
 
-    def _ended_queue(self, name: str) -> str:
-        """The label for a queue in counters, which goes on for as long as this process runs."""
-        if name in self._ended_queues:
-            return name
-        if len(self._ended_queues) >= MOST_QUEUES:
-            return OTHER
-        self._ended_queues.add(name)
-        return name
+    def _increase(self, counter: PrometheusCounter, queue: str, *labels: str) -> None:
+        """Add one to a counter whose last label is the queue."""
+        if queue not in self._series and len(self._series) >= MOST_QUEUES and not self._forget_queue():
+            counter.labels(*labels, OTHER).inc()
+            return
+        series = self._series[queue] = self._series.pop(queue, set())
+        series.add((counter, (*labels, queue)))
+        counter.labels(*labels, queue).inc()
+
+    def _forget_queue(self) -> bool:
+        """Drop the counters of the queue that no workload names and that was counted least recently."""
+        unused = next((name for name in self._series if name not in self._shown_queues), None)
+        if unused is None:
+            return False
+        for counter, labels in self._series.pop(unused):
+            counter.remove(*labels)
+        return True
 
 
 def _rank_at_first(entry: CachedObject, figures: Figures) -> int:

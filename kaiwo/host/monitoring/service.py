@@ -29,7 +29,14 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 POD_PROJECTION: Final = Projection(
-    keep=(("metadata",), ("status",), ("spec", "containers", "*", "resources", "limits")), labels=(RUN_ID,)
+    keep=(
+        ("metadata",),
+        ("status",),
+        ("spec", "containers", "*", "resources", "limits"),
+        ("spec", "initContainers", "*", "restartPolicy"),
+        ("spec", "initContainers", "*", "resources", "limits"),
+    ),
+    labels=(RUN_ID,),
 )
 """What monitoring reads of a pod."""
 

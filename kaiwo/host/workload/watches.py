@@ -59,6 +59,7 @@ POD_PROJECTION = Projection(
         ("spec", "containers", "*", "resources", "limits", "memory"),
         ("spec", "initContainers", "*", "name"),
         ("spec", "initContainers", "*", "restartPolicy"),
+        ("spec", "initContainers", "*", "resources", "requests"),
         ("spec", "initContainers", "*", "resources", "limits", "memory"),
         ("spec", "volumes"),
     ),

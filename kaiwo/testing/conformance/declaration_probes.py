@@ -231,6 +231,7 @@ class QueueCases:
         yield from probe("manages", self._facts, self._as_kind, bool)
         yield from probe("is_changing", self.child, lambda case: (case["child"],), bool)
         yield from probe("fewest_pods", self.child, lambda case: (case["child"],), int, NoneType)
+        yield from probe("merge_live", self.child, lambda case: (case["child"], case["child"]), dict)
         yield from probe("queues", self._facts, lambda case: (self._read(case),), frozenset, NoneType)
         yield from probe("writers", self._settings, self._as_settings, tuple)
         yield from probe("usage", self._usage, self._as_usage, QueueUsage)

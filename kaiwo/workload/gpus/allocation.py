@@ -127,13 +127,17 @@ def _beside(template: Object | None, key: str, each: int) -> int:
     return max(0, whole[key].units - each)
 
 
-def one_pod(inp: AllocationInput, template: Object | None = None, pods: int = 1) -> Allocation | Blocked:
+def one_pod(
+    inp: AllocationInput, template: Object | None = None, pods: int = 1, fewest: int | None = None
+) -> Allocation | Blocked:
     """GPUs of a workload whose code runs in one pod: all of them in each of ``pods`` equal pods.
 
     Args:
         inp: the workload and the cluster.
         template: the embedded pod template, if the user wrote one.
         pods: pods that run at the same time, as of an embedded ``parallelism``.
+        fewest: how many of them the nodes must have room for at the same time, all if None: a queue system
+            may start fewer.
     """
     spec = inp.workload.spec
     wanted = spec.gpus_per_replica or spec.gpus
@@ -144,7 +148,7 @@ def one_pod(inp: AllocationInput, template: Object | None = None, pods: int = 1)
         return Allocation(pods=pods)
     each = wanted or template_gpus(template, inp.vendors)[2]
     beside = _beside(template, request.key, each) if wanted else 0
-    return _fixed(inp, request, replicas=1, each=each, pods=pods, beside=beside)
+    return _fixed(inp, request, replicas=1, each=each, pods=pods, beside=beside, fewest=fewest)
 
 
 def even(inp: AllocationInput, template: Object | None = None) -> Allocation | Blocked:
@@ -294,12 +298,14 @@ def _fixed(
     pods: int,
     hosts: int = 1,
     beside: int = 0,
+    fewest: int | None = None,
 ) -> Allocation | Blocked:
-    if inp.check_capacity and pods:
+    needed = pods if fewest is None else min(pods, fewest)
+    if inp.check_capacity and needed:
         room, size = capacity(inp.nodes, request.vendor, request.key, request.models), each + beside
-        if room.pods(size) < pods:
-            nearest = "" if beside else _nearest_pods(room, each, pods, hosts)
-            return _refusal(request, room, size * pods, {size: pods}, nearest)
+        if room.pods(size) < needed:
+            nearest = "" if beside else _nearest_pods(room, each, needed, hosts)
+            return _refusal(request, room, size * needed, {size: needed}, nearest)
     return _allocation(request, replicas, each, pods)
 
 

@@ -93,9 +93,12 @@ def gpu_pod(pod: Object, keys: Collection[str]) -> GpuPod | None:
     metadata, status = lenient_map(pod.get("metadata")), lenient_map(pod.get("status"))
     if status.get("phase") != "Running" or metadata.get("deletionTimestamp"):
         return None
-    gpus = sum(
-        _gpus(container, keys) for container in lenient_maps(lenient_map(pod.get("spec")).get("containers"))
-    )
+    spec = lenient_map(pod.get("spec"))
+    # Other init containers have ended, and nothing measures their GPUs any more.
+    sidecars = [
+        one for one in lenient_maps(spec.get("initContainers")) if one.get("restartPolicy") == "Always"
+    ]
+    gpus = sum(_gpus(container, keys) for container in (*lenient_maps(spec.get("containers")), *sidecars))
     started = [
         moment
         for container in lenient_maps(status.get("containerStatuses"))

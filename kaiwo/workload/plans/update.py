@@ -266,7 +266,7 @@ def _write(
     if case.backend.write == "apply":
         desired, left = without_foreign(made.child, live, case.backend, case.facts.owners)
         warnings += left
-        combined = plugin_calls.merged(case.backend, desired, live)
+        combined = plugin_calls.merged(case.backend, case.registry.queue, desired, live)
         if not contains(live, combined):
             writes.append(Apply(case.backend.child, _guarded(combined, live, desired)))
     elif patch := merge_patch(
@@ -319,7 +319,7 @@ def _foreign_paths(
     case: PlanContext, desired: Object, live: Object, changes: Collection[str]
 ) -> frozenset[tuple[str, ...]]:
     """The patchable paths that the backend leaves to others now; what the user changed is sent anyway."""
-    combined = plugin_calls.merged(case.backend, desired, live)
+    combined = plugin_calls.merged(case.backend, case.registry.queue, desired, live)
     if combined is desired:
         return frozenset()
     return frozenset(

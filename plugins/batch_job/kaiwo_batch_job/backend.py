@@ -11,12 +11,10 @@ from kaiwo.plugin.kit.json_access import as_integer, as_map, as_maps, as_object,
 from kaiwo.plugin.kit.kinds import JOB
 from kaiwo.plugin.kit.names import MAX_LABEL, name_problem
 from kaiwo_batch_job.observe import observe
-from kaiwo_batch_job.partial_admission import with_admitted_parallelism
 from kaiwo_batch_job.render import BLOCK, job_spec, render
 
 if TYPE_CHECKING:
     from kaiwo.plugin.facts import Allocation, Blocked
-    from kaiwo.plugin.kit.kinds import Object
     from kaiwo.plugin.kit.workload import Workload
     from kaiwo.plugin.observation import Observation, Outcome
     from kaiwo.plugin.rendering import AllocationInput, Rendered, RenderInput
@@ -56,8 +54,12 @@ class BatchJobBackend(BackendBase):
                 )
 
     def allocate(self, inp: AllocationInput) -> Allocation | Blocked:
-        """All GPUs in one pod; with an embedded parallelism each of its pods gets as many."""
-        spec = lenient_map(lenient_map(inp.workload.blocks.get(self.block)).get("spec"))
+        """All GPUs in one pod; with an embedded parallelism each of its pods gets as many.
+
+        The nodes must have room for as many pods as the queue system starts the Job with.
+        """
+        block = lenient_map(inp.workload.blocks.get(self.block))
+        spec = lenient_map(block.get("spec"))
         parallelism = spec.get("parallelism")
         pods = parallelism if isinstance(parallelism, int) and parallelism >= 0 else 1
         completions = spec.get("completions")
@@ -65,7 +67,15 @@ class BatchJobBackend(BackendBase):
             # No more pods than completions ever run at the same time.
             pods = min(pods, completions)
         template = spec.get("template")
-        return allocation.one_pod(inp, template if isinstance(template, dict) else None, pods)
+        fewest = inp.fewest_pods(
+            {
+                "apiVersion": JOB.api_version,
+                "kind": JOB.kind,
+                "metadata": lenient_map(block.get("metadata")),
+                "spec": {"parallelism": pods},
+            }
+        )
+        return allocation.one_pod(inp, template if isinstance(template, dict) else None, pods, fewest)
 
     def render(self, inp: RenderInput) -> Rendered:
         """The Job of a workload."""
@@ -74,7 +84,3 @@ class BatchJobBackend(BackendBase):
     def observe(self, observation: Observation) -> Outcome:
         """The status of a Job."""
         return observe(observation)
-
-    def merge_live(self, desired: Object, live: Object) -> Object:
-        """The Job with the parallelism with which Kueue admitted it."""
-        return with_admitted_parallelism(desired, live)

@@ -9,7 +9,7 @@ import yaml
 import kaiwo_batch_job.plugin
 import kaiwo_gpu_amd.plugin
 from kaiwo.api.workload import Workload
-from kaiwo.plugin.facts import Allocation
+from kaiwo.plugin.facts import Allocation, Blocked
 from kaiwo.plugin.rendering import AllocationInput
 from kaiwo.testing import assert_backend_contract, assert_golden, config, job, node, plugins, render
 from kaiwo.testing.builders import NOW
@@ -207,6 +207,30 @@ def test_parallel_pods_are_counted(block: Any, pods: int) -> None:
     answer = BACKEND.load().allocate(inp)
     assert isinstance(answer, Allocation)
     assert (answer.pods, answer.gpus) == (pods, 1)
+
+
+@pytest.mark.parametrize(
+    ("fewest", "said"),
+    [(None, "as 9 pods of 8"), (9, "as 9 pods of 8"), (2, ""), (1, ""), (5, "as 5 pods of 8")],
+)
+def test_gpus_are_needed_for_the_pods_with_which_a_queue_starts_the_job(
+    fewest: int | None, said: str
+) -> None:
+    """A Job that may start with fewer pods waited for nodes for all of them; it still asks for all."""
+    inp = AllocationInput(
+        Workload.from_object(job(gpus=8, job={"spec": {"parallelism": 9}})),
+        LOADED.vendors,
+        tuple(node_fact(item, LOADED.vendors) for item in NODES),
+        "amd.com/gpu",
+        fewest_pods=lambda _: fewest,
+    )
+    answer = BACKEND.load().allocate(inp)
+    if said:
+        assert isinstance(answer, Blocked)
+        assert (answer.reason, said in answer.message) == ("InsufficientGPUs", True)
+    else:
+        assert isinstance(answer, Allocation)
+        assert answer.pods == 9
 
 
 def test_gpus_of_an_embedded_template_are_the_workloads() -> None:

@@ -27,6 +27,7 @@ from kaiwo_kueue.defaults import computed_lists, default_config, is_default, upd
 from kaiwo_kueue.demand import Demand
 from kaiwo_kueue.desired import ClusterState, desired
 from kaiwo_kueue.draining import draining_condition, draining_queues
+from kaiwo_kueue.existing_queues import EXISTING_MANAGED, existing_condition, existing_queues, unannounced
 from kaiwo_kueue.inactive_queues import QUEUES_ACTIVE, activity_changed, inactive_condition, inactive_queues
 from kaiwo_kueue.kinds import (
     CLUSTER_QUEUE,
@@ -60,6 +61,7 @@ from kaiwo_kueue.status import (
     status,
 )
 from kaiwo_kueue.sync import plan
+from kaiwo_kueue.sync_actions import ApplyObject
 from kaiwo_kueue.sync_executor import RELEASE_SECONDS, SyncExecutor
 
 if TYPE_CHECKING:
@@ -105,13 +107,16 @@ class QueueConfigController:
         self._demand = Demand(host)
         self._executor = SyncExecutor(host.manager)
         self._kueue = KueueApi(host.manager)
-        self._reporter = ConditionReporter(host.manager.event_recorder, bad_when_true=(OUTSIDE,))
+        self._reporter = ConditionReporter(
+            host.manager.event_recorder, bad_when_true=(OUTSIDE, EXISTING_MANAGED)
+        )
         host.manager.conditions.add(QUEUE_CONFIG, SINGLETON)
         self._gauges = CapacityGauges(host.manager.metrics.registry)
         self._outside: dict[str, int] = {}
         self._draining: dict[Identity, Holders] = {}
         self._draining_names: frozenset[str] = frozenset()
         self._listed: frozenset[str] = frozenset()
+        self._existing: list[LiveObject] = []
         self._computed: Object | None = None
         self._topology: DefaultTopology | None = None
         self._repeated = RepeatedReport(f"KaiwoQueueConfig {SINGLETON}")
@@ -278,13 +283,29 @@ class QueueConfigController:
             draining=draining,
         )
         problems += planned.problems
-        problems += await self._executor.run(planned.actions, owner)
+        self._existing = existing_queues(desired_now, live, owner)
+        waiting = unannounced(self._existing, conditions_of(entry))
+        later = {item.identity for item in waiting}
+        problems += [
+            SyncProblem(
+                CLUSTER_QUEUE, item.name, "ExistedBefore",
+                f"ClusterQueue {item.name} existed before; it is changed next", "PENDING",
+            )
+            for item in waiting
+        ]  # fmt: skip
+        actions = [
+            action
+            for action in planned.actions
+            if not (isinstance(action, ApplyObject) and action.desired.identity in later)
+        ]
+        problems += await self._executor.run(actions, owner)
         self._draining = draining
         self._draining_names = frozenset(name for _, _, name in draining)
         self._listed = frozenset(item.name for item in desired_now if item.kind == CLUSTER_QUEUE)
         self._announce(live, owner)
         self._outside = gpus_outside_queues(desired_objects.objects, live, self._pools.nodes)
-        return await self._report(entry, problems, missing)
+        wait = await self._report(entry, problems, missing)
+        return wait if not later else min(_STALE_RETRY, _STALE_RETRY if wait is None else wait)
 
     def _default_topology(self, spec: QueueConfigSpec, live: Sequence[LiveObject]) -> DefaultTopology | None:
         """The Topology that KaiwoConfig names, from the nodes as they are."""
@@ -332,6 +353,7 @@ class QueueConfigController:
                 ),
                 *draining_condition(self._draining, entry.generation),
                 *inactive_condition(inactive, entry.generation),
+                *existing_condition(self._existing, entry.generation),
             ],
         )
         document["computed"] = self._computed
@@ -370,7 +392,8 @@ class QueueConfigController:
 
 def _reported(conditions: Iterable[Object]) -> list[Object]:
     """The conditions that are reported; those of single kinds repeat Ready."""
-    return [item for item in conditions if item.get("type") in (READY, QUOTA, OUTSIDE, QUEUES_ACTIVE)]
+    reported = (READY, QUOTA, OUTSIDE, QUEUES_ACTIVE, EXISTING_MANAGED)
+    return [item for item in conditions if item.get("type") in reported]
 
 
 def _keys_of_object(event: CacheEvent) -> Iterable[Key]:

@@ -119,6 +119,13 @@ def fewest_pods(child: Object) -> int | None:
     return count(child)
 
 
+def merge_live(desired: Object, live: Object) -> Object:
+    """A Job with the parallelism with which Kueue admitted it."""
+    from kaiwo_kueue.job_pods import with_admitted_parallelism
+
+    return with_admitted_parallelism(desired, live)
+
+
 def queues(facts: QueueFacts) -> frozenset[str] | None:
     """Names of the queues that workloads can name."""
     from kaiwo_kueue.queue_assignment import queues as read_queues
@@ -199,6 +206,7 @@ def kaiwo_queue_systems() -> list[QueueSystem]:
             manages=manages,
             is_changing=is_changing,
             fewest_pods=fewest_pods,
+            merge_live=merge_live,
             queues=queues,
             usage=usage,
             usage_reads=(kinds.WORKLOAD, kinds.LOCAL_QUEUE, kinds.CLUSTER_QUEUE, kinds.COHORT),

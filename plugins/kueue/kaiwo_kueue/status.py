@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from kaiwo.plugin.kit.workload import Condition, merge_conditions
 from kaiwo_kueue.capacity_check import outside_text
 from kaiwo_kueue.draining import DRAINING
+from kaiwo_kueue.existing_queues import EXISTING_MANAGED
 from kaiwo_kueue.inactive_queues import QUEUES_ACTIVE
 from kaiwo_kueue.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, PRIORITY_CLASS, RESOURCE_FLAVOR, SYNCED, TOPOLOGY
 
@@ -35,7 +36,7 @@ OUTSIDE = "GpusOutsideQueues"
 TOPOLOGY_COMPLETE = "TopologyComplete"
 OWN = (
     *(READY, *CONDITIONS.values(), POOLS, CHANGES, QUOTA, OUTSIDE, TOPOLOGY_COMPLETE),
-    *(DRAINING, QUEUES_ACTIVE),
+    *(DRAINING, QUEUES_ACTIVE, EXISTING_MANAGED),
 )
 
 _SHOWN = 5

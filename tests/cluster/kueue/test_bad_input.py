@@ -124,6 +124,34 @@ async def test_a_queue_of_somebody_else_is_managed_while_it_is_listed_and_never_
     assert kept["metadata"]["uid"] == made["metadata"]["uid"]
 
 
+async def test_a_queue_with_the_name_of_the_default_one_is_announced_before_it_is_changed(
+    operator: Start, admin: Any, client: Client
+) -> None:
+    """Nobody listed it: the condition and an Event say what happens to it, and what keeps it."""
+    await client.find_version(CLUSTER_QUEUE)
+    made = await client.create(
+        CLUSTER_QUEUE,
+        {
+            "apiVersion": client.in_use(CLUSTER_QUEUE).api_version,
+            "kind": "ClusterQueue",
+            "metadata": {"name": "kaiwo"},
+            "spec": {"namespaceSelector": {}},
+        },
+    )
+    process = await operator()
+    listed = await admin.sees(
+        CLUSTER_QUEUE, "kaiwo", lambda obj: obj and MANAGED_LABEL in obj["metadata"].get("labels", {})
+    )
+    assert listed["metadata"]["uid"] == made["metadata"]["uid"]
+    config = await client.get(QUEUE_CONFIG, None, "kaiwo")
+    (said,) = [one for one in config["status"]["conditions"] if one["type"] == "ExistingQueueManaged"]
+    assert (said["status"], said["reason"]) == ("True", "ExistedBefore")
+    lines = process.log.splitlines()
+    announced = next(at for at, line in enumerate(lines) if "ClusterQueue kaiwo existed before" in line)
+    changed = next(at for at, line in enumerate(lines) if "ClusterQueue kaiwo changed" in line)
+    assert announced < changed
+
+
 async def test_a_flavor_is_replaced_under_a_running_workload(
     operator: Start, admin: Any, client: Client, lab: Any, quota: Callable[..., Object]
 ) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from kaiwo.engine.resource import POD
 from kaiwo.engine.store import Cache
 from kaiwo.host.ending.pod_gpus import gpus_by_node
+from kaiwo.host.workload.watches import POD_PROJECTION
 from kaiwo.workload.pods.requests import pod_requests
 
 KEY = "amd.com/gpu"
@@ -22,9 +23,9 @@ INIT = st.tuples(COUNTS, st.booleans()).map(
 
 
 def gpus_on(*specs: dict[str, Any], phase: str = "Running") -> dict[str, int]:
-    """The GPUs by node of pods with these specs."""
+    """The GPUs by node of pods with these specs, from what the operator keeps of them."""
     cache = Cache()
-    store = cache.register(POD)
+    store = cache.register(POD, POD_PROJECTION)
     pods = [
         store.decode(
             msgspec.json.encode(

@@ -17,7 +17,7 @@ from kaiwo.engine.store import Cache
 from kaiwo.engine.timestamps import format_time
 from kaiwo.engine.wire import encode
 from kaiwo.host.metrics import gpu_time, workloads
-from kaiwo.host.metrics.reason_classes import CLASSES
+from kaiwo.host.metrics.reason_classes import CLASSES, reason_class
 from kaiwo.host.metrics.workloads import WorkloadMetrics
 from kaiwo.plugin.lifecycle import Transition
 from kaiwo.testing import job, plugins
@@ -274,6 +274,28 @@ def test_a_queue_that_nobody_names_any_more_makes_room_for_another(
     assert world.value("kaiwo_gpus_pending", queue="research", user="") == 4
     assert world.value("kaiwo_workloads", queue="research", **labels) == 1
     assert world.value("kaiwo_workloads", queue="other", **labels) is None
+
+
+def test_counters_of_queues_that_nobody_names_any_more_make_room_for_another(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Jobs that ended in made-up queues must not take the counters of others until a restart."""
+    monkeypatch.setattr(workloads, "MOST_QUEUES", 2)
+    labels = {"kind": "KaiwoJob", "status": "COMPLETE", "reason_class": reason_class("Completed")}
+    for number in range(3):
+        junk = world.put(f"j{number}", "COMPLETE", "Completed", f"junk{number}")
+        world.moves(f"j{number}", "RUNNING", "COMPLETE", "Completed")
+        world.delete(junk)
+    for name in ("a", "b", "c"):
+        world.put(name, "COMPLETE", "Completed", f"queue-{name}")
+        world.moves(name, "RUNNING", "COMPLETE", "Completed")
+    counted = {
+        queue: world.value("kaiwo_workloads_ended_total", queue=queue, **labels)
+        for queue in ("junk0", "junk1", "junk2", "queue-a", "queue-b", "queue-c", "other")
+    }
+    assert counted == {
+        "junk0": None, "junk1": None, "junk2": None, "queue-a": 1, "queue-b": 1, "queue-c": None, "other": 1,
+    }  # fmt: skip
 
 
 def test_malformed_objects_count_as_nothing(world: World) -> None:

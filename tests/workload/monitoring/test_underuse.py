@@ -440,10 +440,25 @@ def test_a_running_pod_holds_the_gpus_of_its_containers() -> None:
     assert gpu_pod(pod(), ("nvidia.com/gpu",)) is None
 
 
+def test_a_sidecar_holds_its_gpus_and_an_init_container_that_has_ended_none() -> None:
+    """A sidecar runs beside the containers, so that its GPUs are measured like theirs."""
+    limits = {"limits": {"amd.com/gpu": "2"}}
+    init = [
+        {"name": "first", "resources": limits},
+        {"name": "s", "restartPolicy": "Always", "resources": limits},
+    ]
+    found = gpu_pod(pod(spec={"initContainers": init}), KEYS)
+    assert found is not None
+    assert found.gpus == 6
+    bare = gpu_pod(pod(spec={"initContainers": init, "containers": [{"name": "a"}]}), KEYS)
+    assert bare is not None
+    assert bare.gpus == 2
+
+
 def test_odd_pods_hold_nothing() -> None:
     """What the API server would not store breaks nothing either."""
     for odd in ("", None, 5, [], {}, [{}], [None], {"limits": 5}):
-        assert gpu_pod(pod(spec={"containers": odd}), KEYS) is None
+        assert gpu_pod(pod(spec={"containers": odd, "initContainers": odd}), KEYS) is None
         assert gpu_pod(pod(spec={"containers": [{"resources": odd}]}), KEYS) is None
         assert gpu_pod(pod(status={"containerStatuses": odd}), KEYS) is None
 

@@ -383,6 +383,19 @@ def queue(answer: QueueAssignment | Blocked) -> QueueSystem:
     )
 
 
+def test_a_job_that_a_queue_may_start_with_fewer_pods_needs_nodes_for_these(world: World) -> None:
+    """It was InsufficientGPUs until there were nodes for all of its pods."""
+    world.obj["spec"] |= {"gpus": 1, "job": {"spec": {"parallelism": 1000}}}
+    system = queue(QueueAssignment("main", {"queue": "main"}, suspend=True))
+    world.registry = dataclasses.replace(world.registry, queue=system)
+    world.settle()
+    assert world.status["reason"] == "InsufficientGPUs"
+    system = dataclasses.replace(system, fewest_pods=lambda _: 1)
+    world.registry = dataclasses.replace(world.registry, queue=system)
+    world.settle()
+    assert world.created(JOB)["spec"]["parallelism"] == 1000
+
+
 def test_a_queue_suspends_and_labels_the_job(world: World) -> None:
     """With a queue system the Job waits for it, and it may know the priority class."""
     world.obj["spec"]["priorityClass"] = "mine"

@@ -12,6 +12,7 @@ from kaiwo.plugin.queues import Admission, QueueAssignment, QueueSystem
 from kaiwo.plugin.rendering import PodContribution
 from kaiwo.testing import plugins, service
 from kaiwo.workload.model import ApiRejection, Apply, Patch, Registry
+from kaiwo_kueue.job_pods import with_admitted_parallelism
 
 if TYPE_CHECKING:
     from conftest import World
@@ -355,6 +356,9 @@ def partly_admitted(world: World) -> None:
     partial = {"annotations": {"kueue.x-k8s.io/job-min-parallelism": "2"}}
     world.obj["spec"]["job"] = {"metadata": partial, "spec": {"parallelism": 4}}
     queue(world, Admission("admitted", "Admitted", "in"))
+    assert world.registry.queue is not None
+    kueue = dataclasses.replace(world.registry.queue, merge_live=with_admitted_parallelism)
+    world.registry = dataclasses.replace(world.registry, queue=kueue)
     world.settle()
     world.writes.clear()
     assert world.facts.live is not None
