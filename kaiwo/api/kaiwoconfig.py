@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from kaiwo.api.base_model import Model
 from kaiwo.api.config_names import DEFAULT_SCHEDULER
@@ -23,7 +23,6 @@ from kaiwo.api.scalars import (
     QueueName,
     WholeDurationText,
 )
-from kaiwo.api.spec_rules import TIME_BEFORE_END, time_before_end_validations
 from kaiwo.api.status import Conditions
 
 GROUP = "config.kaiwo.silogen.ai"
@@ -37,12 +36,6 @@ MAX_TARGET_NAMESPACES = 4096
 
 
 _ClassName = Annotated[str, Field(max_length=253)]
-
-
-def _longer_than_zero(value: str) -> str:
-    if TIME_BEFORE_END.violated(value):
-        raise ValueError(TIME_BEFORE_END.message)
-    return value
 
 
 class RaySection(Model):
@@ -217,11 +210,7 @@ class MonitoringSection(Model):
     ] = False
     terminate_underutilized_after: Annotated[
         WholeDurationText,
-        AfterValidator(_longer_than_zero),
-        Field(
-            json_schema_extra={"x-kubernetes-validations": time_before_end_validations()},
-            description="How long a workload may underutilise before it is ended; longer than 0s.",
-        ),
+        Field(description="How long a workload may underutilise before it is ended."),
     ] = "24h"
 
 

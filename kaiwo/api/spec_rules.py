@@ -77,14 +77,6 @@ ENTRYPOINT_LENGTH: Final = SpecRule(
 )
 """Of the value of ``entrypoint``."""
 
-TIME_BEFORE_END: Final = SpecRule(
-    "has to be longer than 0s, which leaves a workload no time to use its GPUs: give for example 30m, or set "
-    "terminateUnderutilized: false to end none",
-    lambda text: not any(digit in text for digit in "123456789"),
-    "self.matches('[1-9]')",
-)
-"""Of ``resourceMonitoring.terminateUnderutilizedAfter`` of KaiwoConfig."""
-
 DOWNLOAD_NEEDS_VOLUME: Final = SpecRule(
     'is required for downloads: give the volume a size, for example "100Gi"',
     lambda items, size: bool(items and not size),
@@ -164,11 +156,6 @@ def spec_validations(blocks: Iterable[str]) -> list[Object]:
         for name in _ray(blocks)
     )
     return rules
-
-
-def time_before_end_validations() -> list[Object]:
-    """The CEL rules of ``spec.resourceMonitoring.terminateUnderutilizedAfter`` of KaiwoConfig."""
-    return [TIME_BEFORE_END.validation()]
 
 
 def entrypoint_validations() -> list[Object]:

@@ -280,7 +280,6 @@ INVALID: dict[str, dict[str, Any]] = {
     "negative threshold": config(resourceMonitoring={"lowUtilizationThreshold": -0.1}),
     "threshold above 100": config(resourceMonitoring={"lowUtilizationThreshold": 100.5}),
     "truth as threshold": config(resourceMonitoring={"lowUtilizationThreshold": True}),
-    "no time before termination": config(resourceMonitoring={"terminateUnderutilizedAfter": "0h0m"}),
     "days before termination": config(resourceMonitoring={"terminateUnderutilizedAfter": "1d"}),
     "head memory": config(ray={"headPodMemory": "much"}),
     "nodes without GPUs expected": config(
