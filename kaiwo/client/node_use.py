@@ -248,8 +248,8 @@ def _totals(items: Iterable[NodeRecord]) -> tuple[GpuTotal, ...]:
         for gpu in item.gpus:
             total = sums.setdefault((gpu.vendor, gpu.model, gpu.resource), [0, 0, 0, 0, 0])
             unused = max(0, gpu.allocatable - gpu.used)
-            lost = unused - gpu.free + gpu.unhealthy
-            for at, value in enumerate((1, gpu.allocatable, gpu.used, gpu.free, lost)):
+            unavailable = unused - gpu.free + gpu.unhealthy
+            for at, value in enumerate((1, gpu.allocatable, gpu.used, gpu.free, unavailable)):
                 total[at] += value
     return tuple(
         GpuTotal(
