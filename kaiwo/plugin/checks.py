@@ -41,8 +41,8 @@ _METRIC = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _WORKLOAD_KINDS = get_args(WorkloadKind)
 _QUEUE_FUNCTIONS = (
-    "writers", "manages", "is_changing", "fewest_pods", "queues", "usage", "usage_paths", "flavors",
-    "waiting", "relief",
+    "writers", "manages", "is_changing", "fewest_pods", "merge_live", "queues", "usage", "usage_paths",
+    "flavors", "waiting", "relief",
 )  # fmt: skip
 
 
