@@ -217,6 +217,8 @@ def guarded_registry(plugins: Plugins, limit: TimeLimit) -> Registry:
             "admission",
             "manages",
             "is_changing",
+            "fewest_pods",
+            "merge_live",
             "queues",
             "writers",
             "waiting",

@@ -16,6 +16,7 @@ from kaiwo.host.plugin_timeout import PluginHung, TimeLimit, guarded_registry
 from kaiwo.plugin import hookimpl
 from kaiwo.plugin.backend_base import BACKEND_METHODS
 from kaiwo.plugin.backends import Backend
+from kaiwo.plugin.queues import QueueSystem
 from kaiwo.plugin.sources import DownloadSource
 from kaiwo.plugin.vendors import GpuVendor
 from kaiwo.testing.overrides import override_methods
@@ -122,3 +123,21 @@ def test_a_gpu_vendor_that_hangs_is_interrupted(
     (vendor,) = guarded("kaiwo_gpu_vendors", vendor).vendors
     with pytest.raises(PluginHung, match=f"{function} of plugin acme did not return"):
         getattr(vendor, function)({})
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        "assign", "admission", "manages", "is_changing", "fewest_pods", "merge_live", "queues", "writers",
+        "waiting", "relief",
+    ],
+)  # fmt: skip
+def test_a_queue_system_that_hangs_is_interrupted(
+    guarded: Callable[[str, object], Registry], function: str
+) -> None:
+    """Each function that planning and preemption call."""
+    system = QueueSystem("acme", **{"assign": hang, "admission": hang, function: hang})
+    queue = guarded("kaiwo_queue_systems", system).queue
+    assert queue is not None
+    with pytest.raises(PluginHung, match=f"{function} of plugin acme did not return"):
+        getattr(queue, function)()
