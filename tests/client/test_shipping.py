@@ -14,7 +14,7 @@ from time import process_time
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kaiwo.client.shipping import MAX_ARCHIVE_BYTES, pack
@@ -289,6 +289,8 @@ def lay_out(root: Path, files: dict[str, bytes]) -> dict[str, bytes]:
 
 @settings(max_examples=40, deadline=None)
 @given(FILES, st.booleans())
+@example(files={".svn": b"", "a/.hg": b"", "__pycache__/b": b""}, repository=False)
+@example(files={".svn": b"", "a/.hg": b"", "__pycache__/b": b""}, repository=True)
 def test_any_folder_survives_the_way(files: dict[str, bytes], repository: bool) -> None:
     """Whatever names and contents: what is unpacked by tar is what was there, less what was named."""
     with TemporaryDirectory() as first, TemporaryDirectory() as second:
@@ -304,7 +306,8 @@ def test_any_folder_survives_the_way(files: dict[str, bytes], repository: bool) 
             if path.is_file()
         }
         omitted = {path for path, _ in archive.left_out}
-        skipped = {path for path in written if not repository and "__pycache__" in path.split("/")}
+        never = {"__pycache__", ".hg", ".svn"}
+        skipped = {path for path in written if not repository and never & set(path.split("/"))}
         assert found == {path: content for path, content in written.items() if path not in omitted | skipped}
         assert pack(root).content == archive.content
 
