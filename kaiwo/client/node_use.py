@@ -197,7 +197,10 @@ def _with_unhealthy(
     A device plugin takes a GPU that has failed out of what is allocatable, and leaves it in the capacity.
     """
     status = lenient_map(node.get("status"))
-    capacity = lenient_map(status.get("capacity"))
+    capacity, allocatable = lenient_map(status.get("capacity")), lenient_map(status.get("allocatable"))
+    # Names of GPUs have a prefix. Nearly all nodes are sound, and need no second look of the vendors.
+    if all(allocatable.get(key) == count for key, count in capacity.items() if "/" in key):
+        return [(gpu, 0) for gpu in fact.gpus]
     # Vendors read what is allocatable, so they are asked as though all GPUs were.
     asked = node_fact({**node, "status": {**status, "allocatable": capacity}}, vendors)
     installed = {
