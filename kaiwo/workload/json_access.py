@@ -151,6 +151,11 @@ def name_of(obj: Object) -> str:
     return lenient_text(lenient_map(obj.get("metadata")).get("name"))
 
 
+def is_deleting(obj: Object) -> bool:
+    """Whether a live object is being deleted, and is there until its finalizers have ended."""
+    return bool(lenient_map(obj.get("metadata")).get("deletionTimestamp"))
+
+
 def one_line(text: Any) -> str:
     """A text that somebody else wrote, line breaks and other spaces as one space each; empty for nothing."""
     return " ".join(str(text or "").split())

@@ -15,7 +15,7 @@ from kaiwo.workload.diagnosis.evidence import (
     restart_counts,
 )
 from kaiwo.workload.diagnosis.model import DiagnosedCause, DiagnosisFacts, title
-from kaiwo.workload.json_access import lenient_map, lenient_maps, lenient_text, name_of, one_line
+from kaiwo.workload.json_access import is_deleting, lenient_map, lenient_maps, lenient_text, name_of, one_line
 from kaiwo.workload.labels import DOWNLOADER, TYPE
 from kaiwo.workload.observe import pod_failure, pod_status
 from kaiwo.workload.observe.unready_node import unready_node
@@ -146,7 +146,7 @@ def _failed_pod(facts: DiagnosisFacts) -> pod_failure.FailedPod | None:
 def state_of(pod: Object, facts: DiagnosisFacts) -> tuple[str, str]:
     """The state of a pod as a link of the chain, and its message."""
     phase = _phase(pod)
-    if lenient_map(pod.get("metadata")).get("deletionTimestamp"):
+    if is_deleting(pod):
         finding = unready_node(pod)
         return ("failed", finding.message) if finding else ("waits", "is being deleted")
     if phase == "Failed":

@@ -12,13 +12,12 @@ from kaiwo.plugin.observation import Outcome
 from kaiwo.workload import plugin_calls
 from kaiwo.workload.download import job, requested, state
 from kaiwo.workload.download.requested import CONDITION
-from kaiwo.workload.json_access import lenient_map
+from kaiwo.workload.json_access import is_deleting, lenient_map
 from kaiwo.workload.labels import RESOLVED
 from kaiwo.workload.metadata import conflict, is_ours
 from kaiwo.workload.model import Apply, Create, Delete
 from kaiwo.workload.namespace_defaults import used_for_downloads
 from kaiwo.workload.observe.pod_failure import pod_name
-from kaiwo.workload.storage.claim_state import is_deleting
 from kaiwo.workload.storage.volumes import DATA, HF, claim_name, requests
 
 if TYPE_CHECKING:
@@ -79,12 +78,12 @@ def next_step(case: PlanContext, resolved: Resolved, child: Object) -> Step | Bl
         return Step()
     live, config_map = _live(workload, facts, JOB), _live(workload, facts, CONFIG_MAP)
     fingerprint = requested.fingerprint(workload)
-    if (live is None or _is_deleting(live)) and _was_downloaded(workload, config_map, fingerprint, facts):
+    if (live is None or is_deleting(live)) and _was_downloaded(workload, config_map, fingerprint, facts):
         return Step(conditions=(_finished(workload, fingerprint),))
     for found in (live, config_map):
         if found is not None and not is_ours(found, workload, facts.made):
             return conflict(found, "Job" if found is live else "ConfigMap", workload)
-    if live is not None and _fetched(live) == fingerprint and not _is_deleting(live):
+    if live is not None and _fetched(live) == fingerprint and not is_deleting(live):
         outcome = _observe(case, live)
         if outcome.status == "COMPLETE":
             return _completed(workload, live, facts, fingerprint)
@@ -103,7 +102,7 @@ def _is_current(case: PlanContext, live: Object, config_map: Object | None) -> b
 
     A Job that has begun keeps the defaults of its namespace that it was made with.
     """
-    if _is_deleting(live):
+    if is_deleting(live):
         return False
     workload, facts = case.workload, case.facts
     used = used_for_downloads(workload, case.registry, facts.namespace_defaults)
@@ -131,7 +130,7 @@ def _unfinished(
             return _pending(workload, f"is created when {going} is gone", config_writes, rendered)
         writes = (*config_writes, Create(JOB, prepared.job.child))
         return _pending(workload, "is being created", writes, rendered)
-    if _is_deleting(live):
+    if is_deleting(live):
         why = f", because {gone}" if (gone := _missing_content(workload, live, facts)) else ""
         return _pending(workload, f"is being deleted; then it is created again{why}", (), rendered)
     if _stamp(live) != _stamp(prepared.job.child):
@@ -185,7 +184,7 @@ def missing_source(workload: Workload, registry: Registry, facts: Facts) -> Bloc
         return None
     live, config_map = _live(workload, facts, JOB), _live(workload, facts, CONFIG_MAP)
     fingerprint = requested.fingerprint(workload)
-    if live is not None and not _is_deleting(live):
+    if live is not None and not is_deleting(live):
         created = _fetched(live) == fingerprint and is_ours(live, workload, facts.made)
         created = created and not _missing_content(workload, live, facts)
     else:
@@ -229,10 +228,6 @@ def _fetched(live: Object) -> str:
 def _defaults(job_or_config_map: Object) -> str:
     """The hash of what of the namespace's defaults a Job or ConfigMap of ours was made with."""
     return _stamp(job_or_config_map).partition("-")[2].partition("-")[2]
-
-
-def _is_deleting(live: Object) -> bool:
-    return bool(lenient_map(live.get("metadata")).get("deletionTimestamp"))
 
 
 def _has_succeeded(workload: Workload) -> bool:
@@ -322,4 +317,4 @@ def _is_intact(live: Object | None, workload: Workload, defaults: str) -> bool:
     if live is None:
         return False
     made = job.config_stamp(requested.fingerprint(workload), live.get("data"), defaults)
-    return _stamp(live) == made or _is_deleting(live)
+    return _stamp(live) == made or is_deleting(live)

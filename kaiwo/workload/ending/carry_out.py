@@ -16,7 +16,7 @@ from kaiwo.workload import plugin_calls
 from kaiwo.workload.ending.record import ending_text
 from kaiwo.workload.ending.requeue import plan_requeue
 from kaiwo.workload.errors import PluginError
-from kaiwo.workload.json_access import lenient_map, lenient_text, name_of
+from kaiwo.workload.json_access import is_deleting, lenient_map, lenient_text, name_of
 from kaiwo.workload.metadata import is_ours
 from kaiwo.workload.model import Plan
 from kaiwo.workload.plans.replacement import deletion
@@ -51,7 +51,7 @@ def plan_ending(case: PlanContext, record: EndingRecord) -> Plan:
     if child is not None and requeues and _is_another(child, record):
         # An operator that knew more than this one requeued the job already.
         return plan_requeue(case, record)
-    if child is not None and not lenient_map(child.get("metadata")).get("deletionTimestamp"):
+    if child is not None and not is_deleting(child):
         return Plan(_ending(case, record, ""), writes=(deletion(case),), backend=case.backend.name)
     if child is not None or case.facts.pods:
         overdue, wait = _overdue(case.facts.pods, case.facts.now)
@@ -109,7 +109,7 @@ def _ended_by_itself(case: PlanContext, child: Object, record: EndingRecord) -> 
         outcome = plugin_calls.observed(case.backend, seen)
     except PluginError:
         return None  # nobody can read it; it is ended as decided
-    stopped = bool(lenient_map(child.get("metadata")).get("deletionTimestamp"))
+    stopped = is_deleting(child)
     # What fails while it is being stopped fails because of that.
     if outcome.status != "COMPLETE" and (stopped or outcome.status != "FAILED"):
         return None

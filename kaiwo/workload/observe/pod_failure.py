@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kaiwo.engine.timestamps import parse_time
 from kaiwo.plugin.observation import Finding
-from kaiwo.workload.json_access import lenient_map, lenient_maps, one_line
+from kaiwo.workload.json_access import is_deleting, lenient_map, lenient_maps, one_line
 from kaiwo.workload.observe.exit_codes import OOM_KILLED, exit_message, exit_text
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def line(text: str, detail: object) -> str:
 
 
 def _cause(pod: Object) -> _Cause | None:
-    stopped = bool(lenient_map(pod.get("metadata")).get("deletionTimestamp"))
+    stopped = is_deleting(pod)
     for condition in lenient_maps(lenient_map(pod.get("status")).get("conditions")):
         word = _DISRUPTIONS.get(str(condition.get("reason")))
         if condition.get("type") == "DisruptionTarget" and condition.get("status") == "True" and word:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kaiwo.plugin.observation import Finding
-from kaiwo.workload.json_access import lenient_map, lenient_maps, lenient_text
+from kaiwo.workload.json_access import is_deleting, lenient_map, lenient_maps, lenient_text
 from kaiwo.workload.metadata import controller_of
 from kaiwo.workload.observe.pod_failure import pod_name
 
@@ -63,7 +63,7 @@ def unready_node(pod: Object) -> Finding | None:
 
 def unconfirmed(pod: Object) -> str:
     """What the deletion of a pod on a lost node waits for; empty for any other pod."""
-    if not _deleted(pod) or not on_unready_node(pod):
+    if not is_deleting(pod) or not on_unready_node(pod):
         return ""
     node = _node(pod)
     remove = _remove(node)
@@ -72,7 +72,7 @@ def unconfirmed(pod: Object) -> str:
 
 def _next(pod: Object) -> str:
     remove = _remove(_node(pod))
-    if _deleted(pod):
+    if is_deleting(pod):
         return f"the pod was deleted, and stays until the node is back; if it never comes back, {remove}"
     after = _evicted_after(pod)
     if after is None:
@@ -110,10 +110,6 @@ def _tolerates(toleration: Object, taint: str) -> bool:
     key, effect = toleration.get("key"), toleration.get("effect")
     every = not key and toleration.get("operator") == "Exists"
     return (every or key == taint) and effect in (None, "", "NoExecute")
-
-
-def _deleted(pod: Object) -> bool:
-    return bool(lenient_map(pod.get("metadata")).get("deletionTimestamp"))
 
 
 def _spec(pod: Object) -> Object:

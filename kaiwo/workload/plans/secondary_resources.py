@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kaiwo.engine.diff import contains, would_change
 from kaiwo.workload import plugin_calls
 from kaiwo.workload.applied_record import digest
-from kaiwo.workload.json_access import lenient_map
+from kaiwo.workload.json_access import is_deleting, lenient_map
 from kaiwo.workload.labels import RESOLVED
 from kaiwo.workload.metadata import conflict, controller_of, is_ours, owned
 from kaiwo.workload.model import Apply, Delete, Patch
@@ -55,13 +55,13 @@ def writes(case: PlanContext, rendered: Rendered) -> list[Write]:
     for kind, obj in rendered.secondary.items():
         there = present.get(kind)
         if there is None or not (
-            _is_deleting(there) or contains(there, obj) or not is_ours(there, case.workload, case.facts.made)
+            is_deleting(there) or contains(there, obj) or not is_ours(there, case.workload, case.facts.made)
         ):
             steps.append(Apply(kind, obj))
     for kind, there in present.items():
         if (
             kind in rendered.secondary
-            or _is_deleting(there)
+            or is_deleting(there)
             or not is_ours(there, case.workload, case.facts.made)
         ):
             continue
@@ -78,7 +78,7 @@ def tuned(case: PlanContext) -> list[Write]:
     made = {
         kind: obj
         for kind, obj in live(case.backend, case.workload, case.facts).items()
-        if not _is_deleting(obj) and (controller_of(obj) or {}).get("uid") == child
+        if not is_deleting(obj) and (controller_of(obj) or {}).get("uid") == child
     }
     steps: list[Write] = []
     for kind, body in plugin_calls.tuned(case.backend, case.workload, made).items():
@@ -86,7 +86,3 @@ def tuned(case: PlanContext) -> list[Write]:
             uid = str(lenient_map(made[kind].get("metadata")).get("uid", ""))
             steps.append(Patch(kind, case.workload.namespace, case.workload.name, uid, body))
     return steps
-
-
-def _is_deleting(obj: Object) -> bool:
-    return bool(lenient_map(obj.get("metadata")).get("deletionTimestamp"))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from kaiwo.engine.quantity import quantity
 from kaiwo.engine.timestamps import parse_time
-from kaiwo.workload.json_access import lenient_map
+from kaiwo.workload.json_access import is_deleting, lenient_map
 from kaiwo.workload.observe.waiting import WARNING_TIMEOUT
 
 if TYPE_CHECKING:
@@ -40,11 +40,6 @@ class ClaimState:
     text: str
     requeue_after: float | None = None
     needs_events: Object | None = None
-
-
-def is_deleting(claim: Object) -> bool:
-    """Whether a claim is being deleted; while pods use it, it stays, and no new pod can."""
-    return bool(lenient_map(claim.get("metadata")).get("deletionTimestamp"))
 
 
 def claim_state(

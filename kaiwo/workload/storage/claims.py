@@ -9,11 +9,10 @@ from kaiwo.engine.quantity import quantity
 from kaiwo.engine.resource import PERSISTENT_VOLUME_CLAIM
 from kaiwo.plugin.facts import Blocked
 from kaiwo.plugin.rendering import Rendered
-from kaiwo.workload.json_access import lenient_map
+from kaiwo.workload.json_access import is_deleting, lenient_map
 from kaiwo.workload.metadata import conflict, is_ours, owned
 from kaiwo.workload.model import Apply
 from kaiwo.workload.pods.origins import Origins
-from kaiwo.workload.storage.claim_state import is_deleting
 from kaiwo.workload.storage.volumes import enabled, volumes
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kaiwo.plugin.kit import pod_status
-from kaiwo.plugin.kit.json_access import holding, lenient_map, one_line
+from kaiwo.plugin.kit.json_access import holding, is_deleting, lenient_map, one_line
 from kaiwo.plugin.kit.observe import NOTHING_FOUND, changed_at, check_pods, missing_pods, passed, waiting
 from kaiwo.plugin.kit.pod_status import works
 from kaiwo.plugin.kit.values import parse_time
@@ -94,7 +94,7 @@ def _failing(seen: Observation, failing: Object, begun: datetime | None, name: s
     if failing.get("reason") == _DEADLINE:
         return kept  # what was killed for a deadline has a code that explains nothing
     pods, gone = _failure_candidates(seen, begun)
-    going = [pod for pod in pods if lenient_map(pod.get("metadata")).get("deletionTimestamp")]
+    going = [pod for pod in pods if is_deleting(pod)]
     cause = pod_status.failure([*pods, *gone])
     if cause is None or cause != pod_status.failure([*going, *gone]):
         return _with_unready_node(kept, going)  # the pod with the cause stays

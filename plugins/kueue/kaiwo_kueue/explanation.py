@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kaiwo.plugin.diagnosis import ChainLink, QueueExplanation
-from kaiwo.plugin.kit.json_access import lenient_map, lenient_maps, lenient_text, name_of, one_line
+from kaiwo.plugin.kit.json_access import (
+    is_deleting,
+    lenient_map,
+    lenient_maps,
+    lenient_text,
+    name_of,
+    one_line,
+)
 from kaiwo.plugin.kit.values import NANO, Quantity, quantity
 from kaiwo.plugin.observation import Finding
 from kaiwo_kueue.admission import admission, requested
@@ -90,7 +97,7 @@ def _queue_link(kind: str, name: str, queue: Object | None) -> ChainLink:
     if queue is None:
         return ChainLink(kind, name, "failed", "does not exist")
     status, spec = lenient_map(queue.get("status")), lenient_map(queue.get("spec"))
-    if lenient_map(queue.get("metadata")).get("deletionTimestamp"):
+    if is_deleting(queue):
         return ChainLink(kind, name, "failed", "is being deleted")
     for condition in lenient_maps(status.get("conditions")):
         if condition.get("type") == "Active" and condition.get("status") == "False":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kaiwo.plugin.facts import Blocked
-from kaiwo.plugin.kit.json_access import lenient_map, lenient_maps, name_of, one_line
+from kaiwo.plugin.kit.json_access import is_deleting, lenient_map, lenient_maps, name_of, one_line
 from kaiwo.plugin.kit.kinds import NAMESPACE
 from kaiwo.plugin.kit.values import did_you_mean
 from kaiwo.plugin.queues import QueueAssignment
@@ -112,7 +112,7 @@ def _unusable_reason(workload: Workload, queue: str, facts: QueueFacts) -> Block
                 f"{namespace}; submit there, use another queue, or have {namespace} added to the queue in "
                 f"KaiwoQueueConfig {SINGLETON}",
             )
-        if facts.now is not None and (local is None or _is_deleting(local)):
+        if facts.now is not None and (local is None or is_deleting(local)):
             return _being_prepared(f"LocalQueue {queue} is being created in namespace {namespace}", facts)
     if facts.now is not None and _unlabelled(facts):
         what = f"namespace {namespace} is being labelled {NAMESPACE_LABEL}=true for Kueue"
@@ -190,10 +190,6 @@ def _unlabelled(facts: QueueFacts) -> bool:
         NAMESPACE_LABEL not in lenient_map(lenient_map(obj.get("metadata")).get("labels"))
         for obj in facts.objects.get(NAMESPACE, ())
     )
-
-
-def _is_deleting(obj: Object) -> bool:
-    return bool(lenient_map(obj.get("metadata")).get("deletionTimestamp"))
 
 
 def _is_owned(obj: Object) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kaiwo.plugin.facts import Blocked
-from kaiwo.plugin.kit.json_access import lenient_map, name_of
+from kaiwo.plugin.kit.json_access import is_deleting, lenient_map, name_of
 from kaiwo.plugin.kit.values import did_you_mean
 from kaiwo_kueue.default_topology import levels_of
 from kaiwo_kueue.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR, SINGLETON, TOPOLOGY
@@ -49,8 +49,7 @@ def missing_level(workload: Workload, cluster_queue: str, facts: QueueFacts) -> 
     if label in levels:
         return None
     replacing = queue_spec.get("stopPolicy") in HELD or any(
-        found is None or lenient_map(found.get("metadata")).get("deletionTimestamp")
-        for found in (*flavors, *topologies)
+        found is None or is_deleting(found) for found in (*flavors, *topologies)
     )
     if facts.now is not None and replacing:
         text = (
