@@ -13,6 +13,7 @@ from kaiwo.client.record import Record
 from kaiwo.engine.errors import ApiError, ConnectionBroken, Forbidden, NotFound
 from kaiwo.engine.quantity import quantity
 from kaiwo.workload.gpus.resource_keys import matches
+from kaiwo.workload.pods.requests import lasting_containers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -176,9 +177,7 @@ def readings(vendor: GpuVendor, tool: GpuTool, output: str) -> tuple[tuple[GpuUs
 
 def requested(pod: Object, vendors: Sequence[GpuVendor]) -> tuple[str, GpuVendor | None, int]:
     """The container that holds the pod's GPUs, their vendor, and how many there are."""
-    init = pod["spec"].get("initContainers") or ()
-    sidecars = [container for container in init if container.get("restartPolicy") == "Always"]
-    for container in (*(pod["spec"].get("containers") or ()), *sidecars):
+    for container in lasting_containers(pod["spec"]):
         resources = container.get("resources") or {}
         for key, value in {**(resources.get("requests") or {}), **(resources.get("limits") or {})}.items():
             for vendor in vendors:

@@ -96,7 +96,10 @@ _decode = msgspec.json.Decoder(_Pod).decode
 
 
 def _held(pod: _Pod, key: str) -> tuple[str, int]:
-    """The node of a pod and its GPUs there; none where it has no node or has ended."""
+    """The node of a pod and its GPUs there; none where it has no node or has ended.
+
+    As many as `pod_requests` counts, which reads all resources of a pod and takes four times as long.
+    """
     spec = pod.spec
     if not spec.node_name or pod.status.phase in _OVER:
         return "", 0

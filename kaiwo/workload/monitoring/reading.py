@@ -9,6 +9,7 @@ from kaiwo.engine.quantity import quantity
 from kaiwo.engine.timestamps import parse_time
 from kaiwo.workload.gpus.resource_keys import is_gpu
 from kaiwo.workload.json_access import lenient_map, lenient_maps
+from kaiwo.workload.pods.requests import lasting_containers
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -93,12 +94,8 @@ def gpu_pod(pod: Object, keys: Collection[str]) -> GpuPod | None:
     metadata, status = lenient_map(pod.get("metadata")), lenient_map(pod.get("status"))
     if status.get("phase") != "Running" or metadata.get("deletionTimestamp"):
         return None
-    spec = lenient_map(pod.get("spec"))
     # Other init containers have ended, and nothing measures their GPUs any more.
-    sidecars = [
-        one for one in lenient_maps(spec.get("initContainers")) if one.get("restartPolicy") == "Always"
-    ]
-    gpus = sum(_gpus(container, keys) for container in (*lenient_maps(spec.get("containers")), *sidecars))
+    gpus = sum(_gpus(container, keys) for container in lasting_containers(lenient_map(pod.get("spec"))))
     started = [
         moment
         for container in lenient_maps(status.get("containerStatuses"))

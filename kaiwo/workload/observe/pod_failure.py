@@ -14,6 +14,7 @@ from kaiwo.engine.timestamps import parse_time
 from kaiwo.plugin.observation import Finding
 from kaiwo.workload.json_access import is_deleting, lenient_map, lenient_maps, one_line
 from kaiwo.workload.observe.exit_codes import OOM_KILLED, exit_message, exit_text
+from kaiwo.workload.pods.requests import is_sidecar
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -117,11 +118,7 @@ def _ends(pod: Object) -> Iterator[_End]:
     status, spec = lenient_map(pod.get("status")), lenient_map(pod.get("spec"))
     if status.get("phase") not in ("Failed", "Running"):
         return
-    sidecars = {
-        item.get("name")
-        for item in lenient_maps(spec.get("initContainers"))
-        if item.get("restartPolicy") == "Always"
-    }
+    sidecars = {item.get("name") for item in filter(is_sidecar, lenient_maps(spec.get("initContainers")))}
     for group in ("initContainerStatuses", "containerStatuses"):
         for container in lenient_maps(status.get(group)):
             ended = _ended(container, "state") or _ended(container, "lastState")

@@ -15,6 +15,23 @@ if TYPE_CHECKING:
 Amounts = dict[str, Quantity]
 
 
+def is_sidecar(init_container: Object) -> bool:
+    """Whether an init container runs for as long as the containers of its pod do."""
+    return init_container.get("restartPolicy") == "Always"
+
+
+def lasting_containers(spec: Object) -> list[Object]:
+    """The containers of a pod that run together until its end, sidecars last.
+
+    Args:
+        spec: a pod's spec.
+    """
+    return [
+        *lenient_maps(spec.get("containers")),
+        *filter(is_sidecar, lenient_maps(spec.get("initContainers"))),
+    ]
+
+
 def pod_requests(spec: Object) -> Amounts:
     """The amounts of each resource that a pod needs: its containers together, or one init container if more.
 
@@ -30,8 +47,8 @@ def pod_requests(spec: Object) -> Amounts:
     largest: Amounts = {}
     for container in lenient_maps(spec.get("initContainers")):
         requests = _requests(container)
-        if container.get("restartPolicy") == "Always":
-            # A sidecar goes on beside the containers, and beside the init containers after it.
+        if is_sidecar(container):
+            # It goes on beside the containers, and beside the init containers after it.
             _add(running, requests)
             _add(total, requests)
             _raise_to(largest, running)
