@@ -91,7 +91,7 @@ async def test_the_code_of_a_plugin_follows_an_edit_of_its_settings(
     await configure(httpsProxy="http://one", announce=["RUNNING"])
     try:
         process = await operator(env=installed)
-        assert "announcing RUNNING" in process.log
+        await asyncio.to_thread(process.wait_log, "announcing RUNNING")
         await lab.submit("one", pods={"kaiwo-sandbox/forever": "true"})
         await lab.reaches("one", "RUNNING")
         await asyncio.to_thread(process.wait_log, f"KaiwoJob {lab.namespace}/one is RUNNING")

@@ -94,20 +94,25 @@ async def test_a_mistake_in_one_entry_stops_no_other_and_heals(
     assert "KaiwoQueueConfig kaiwo: Ready: " in errors[0]
 
 
-async def test_a_queue_of_somebody_else_is_managed_while_it_is_listed_and_never_deleted(
-    operator: Start, admin: Any, client: Client, quota: Callable[..., Object]
-) -> None:
-    """It gets what is listed without an owner; listed no more it stays, as somebody else's again."""
+async def queue_of_somebody_else(client: Client, name: str) -> Object:
+    """A ClusterQueue that an administrator made."""
     await client.find_version(CLUSTER_QUEUE)
-    made = await client.create(
+    return await client.create(
         CLUSTER_QUEUE,
         {
             "apiVersion": client.in_use(CLUSTER_QUEUE).api_version,
             "kind": "ClusterQueue",
-            "metadata": {"name": "theirs"},
+            "metadata": {"name": name},
             "spec": {"namespaceSelector": {}},
         },
     )
+
+
+async def test_a_queue_of_somebody_else_is_managed_while_it_is_listed_and_never_deleted(
+    operator: Start, admin: Any, client: Client, quota: Callable[..., Object]
+) -> None:
+    """It gets what is listed without an owner; listed no more it stays, as somebody else's again."""
+    made = await queue_of_somebody_else(client, "theirs")
     await admin.configure(
         clusterQueues=[{"name": "theirs", "spec": quota()}], resourceFlavors=[{"name": "f"}]
     )
@@ -128,16 +133,7 @@ async def test_a_queue_with_the_name_of_the_default_one_is_announced_before_it_i
     operator: Start, admin: Any, client: Client
 ) -> None:
     """Nobody listed it: the condition and an Event say what happens to it, and what keeps it."""
-    await client.find_version(CLUSTER_QUEUE)
-    made = await client.create(
-        CLUSTER_QUEUE,
-        {
-            "apiVersion": client.in_use(CLUSTER_QUEUE).api_version,
-            "kind": "ClusterQueue",
-            "metadata": {"name": "kaiwo"},
-            "spec": {"namespaceSelector": {}},
-        },
-    )
+    made = await queue_of_somebody_else(client, "kaiwo")
     process = await operator()
     listed = await admin.sees(
         CLUSTER_QUEUE, "kaiwo", lambda obj: obj and MANAGED_LABEL in obj["metadata"].get("labels", {})
@@ -146,10 +142,9 @@ async def test_a_queue_with_the_name_of_the_default_one_is_announced_before_it_i
     config = await client.get(QUEUE_CONFIG, None, "kaiwo")
     (said,) = [one for one in config["status"]["conditions"] if one["type"] == "ExistingQueueManaged"]
     assert (said["status"], said["reason"]) == ("True", "ExistedBefore")
-    lines = process.log.splitlines()
-    announced = next(at for at, line in enumerate(lines) if "ClusterQueue kaiwo existed before" in line)
-    changed = next(at for at, line in enumerate(lines) if "ClusterQueue kaiwo changed" in line)
-    assert announced < changed
+    await asyncio.to_thread(process.wait_log, "ClusterQueue kaiwo changed")
+    before, _, _ = process.log.partition("ClusterQueue kaiwo changed")
+    assert "ClusterQueue kaiwo existed before" in before
 
 
 async def test_a_flavor_is_replaced_under_a_running_workload(
