@@ -162,7 +162,7 @@ class Facts:
         auxiliaries: live objects of `AUXILIARIES`, and the secondary resources, by kind and name.
         missing_child: a child of ours that is gone, None when there was none since the operator runs.
         queue_facts: what the queue system may read, None without one.
-        download_queue_facts: the same about the download Job in place of the child.
+        download_queue_facts: the same about the download Job, while there is no child.
         missing_queue: the plugin of the queue system that was in force and is not loaded, empty for none.
         owners: paths among the backend's ``owned_paths`` to the field manager that owns them on the child.
         rejection: see :class:`ApiRejection`.

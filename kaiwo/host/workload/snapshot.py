@@ -257,7 +257,7 @@ class SnapshotReader:
             auxiliaries={(other.resource, other.name): other.full() for other in auxiliaries},
             queue_facts=self._queue_facts(workload.namespace, (child, *pods), live_pods, settings, now),
             download_queue_facts=self._queue_facts(workload.namespace, downloading, (), settings, now)
-            if downloading
+            if downloading and child is None
             else None,
             missing_queue=self._config.missing_queue,
             owners=owners,

@@ -21,6 +21,7 @@ from kaiwo.workload.observe.pod_failure import pod_name
 from kaiwo.workload.storage.volumes import DATA, HF, claim_name, requests
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from datetime import datetime
 
     from kaiwo.api.conditions import Truth
@@ -140,7 +141,7 @@ def _unfinished(
 
 def _completed(workload: Workload, live: Object, facts: Facts, fingerprint: str) -> Step:
     """The step of a Job that has succeeded: another one, where the volume that it filled is gone."""
-    if gone := _missing_content(workload, live, facts):
+    if gone := _missing_volume(workload, facts, state.last_try(live, facts)):
         return _again(workload, live, f"is replaced, because {gone}")
     return Step(conditions=(_finished(workload, fingerprint),))
 
@@ -264,8 +265,7 @@ def _missing_volume(workload: Workload, facts: Facts, filled: datetime | None) -
         facts: have its claims.
         filled: a time at which the volume that was filled existed.
     """
-    for name in _claims(workload):
-        claim = facts.auxiliaries.get((PERSISTENT_VOLUME_CLAIM, name))
+    for name, claim in _claims(workload, facts):
         made = parse_time(lenient_map(claim.get("metadata")).get("creationTimestamp")) if claim else None
         if claim is None or is_deleting(claim) or (made and filled and made > filled):
             return f"PersistentVolumeClaim {name} was deleted after a download"
@@ -274,17 +274,19 @@ def _missing_volume(workload: Workload, facts: Facts, filled: datetime | None) -
 
 def _deleting_volume(workload: Workload, facts: Facts) -> str:
     """The claim of a volume to download to that is being deleted; empty where none is."""
-    for name in _claims(workload):
-        claim = facts.auxiliaries.get((PERSISTENT_VOLUME_CLAIM, name))
+    for name, claim in _claims(workload, facts):
         if claim is not None and is_deleting(claim):
             return f"PersistentVolumeClaim {name}, which is being deleted,"
     return ""
 
 
-def _claims(workload: Workload) -> list[str]:
-    """Names of the claims of the volumes to download to."""
+def _claims(workload: Workload, facts: Facts) -> Iterator[tuple[str, Object | None]]:
+    """The claims of the volumes to download to, by name; None for one that is not there."""
     sections = {request.path[0] for request in requests(workload)}
-    return [claim_name(workload, name) for part, name in _VOLUMES.items() if part in sections]
+    for section, volume in _VOLUMES.items():
+        if section in sections:
+            name = claim_name(workload, volume)
+            yield name, facts.auxiliaries.get((PERSISTENT_VOLUME_CLAIM, name))
 
 
 def _finished(workload: Workload, fetched: str) -> Condition:
