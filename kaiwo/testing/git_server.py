@@ -48,7 +48,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Connection", "close")
         for name, value in headers.items():
             self.send_header(name.replace("_", "-"), value)
-        if not {"Content-Length", "Content_Length"} & headers.keys():
+        if "Content-Length" not in headers:
             self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -100,7 +100,7 @@ class _Handler(BaseHTTPRequestHandler):
         host.ranges.append(begin)
         if host.torn:
             self.close_connection = True
-            self._reply(status, body[: host.torn], Content_Length=str(len(body)))
+            self._reply(status, body[: host.torn], **{"Content-Length": str(len(body))})
             host.torn = 0
         else:
             self._reply(status, body)

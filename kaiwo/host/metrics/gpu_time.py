@@ -46,9 +46,9 @@ class Account:
     _since: float = 0.0
 
     @property
-    def in_use(self) -> bool:
-        """Whether GPUs are waited for or held, or were held."""
-        return bool(self.pending or self.reserved or any(self.seconds))
+    def is_empty(self) -> bool:
+        """Whether no GPUs are waited for or held, nor were held."""
+        return not (self.pending or self.reserved or any(self.seconds))
 
     def settle(self, now: float) -> None:
         """Add the time until now."""
@@ -166,7 +166,9 @@ class GpuTime:
             return owner
         if len(self._accounts) >= MOST_OWNERS:
             # Names that anybody can write give way, unless GPUs were held under them or are waited for.
-            self._accounts = {name: account for name, account in self._accounts.items() if account.in_use}
+            self._accounts = {
+                name: account for name, account in self._accounts.items() if not account.is_empty
+            }
         return owner if len(self._accounts) < MOST_OWNERS else _OTHERS
 
     def _account(self, owner: Owner) -> Account:

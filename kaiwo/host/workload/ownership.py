@@ -50,7 +50,6 @@ class PodOwners:
         """
         self._cache = cache
         self._deleted: dict[str, OrderedDict[str, Owner | None]] = {}
-        self._remembered = 0
         self.kinds: dict[str, list[Resource]] = {}
         for backend in registry.backends:
             if backend.built:
@@ -88,13 +87,10 @@ class PodOwners:
         if event.new is not None:
             return
         gone = event.latest
-        known = self._deleted.setdefault(gone.namespace, OrderedDict())
-        self._remembered += gone.uid not in known
-        known[gone.uid] = gone.controller
-        if self._remembered > _MOST_DELETED:
+        self._deleted.setdefault(gone.namespace, OrderedDict())[gone.uid] = gone.controller
+        if sum(map(len, self._deleted.values())) > _MOST_DELETED:
             most = max(self._deleted, key=lambda namespace: len(self._deleted[namespace]))
             self._deleted[most].popitem(last=False)
-            self._remembered -= 1
             if not self._deleted[most]:
                 del self._deleted[most]
 
