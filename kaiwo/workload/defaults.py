@@ -54,9 +54,8 @@ def split(case: PlanContext, *, check_capacity: bool) -> Allocation | Blocked:
         default_resource_key=case.facts.config.default_gpu_resource_key,
         check_capacity=check_capacity,
         settings=case.facts.settings.get(case.backend.plugin),
+        fewest_pods=partial(plugin_calls.fewest_pods, case.registry.queue),
     )
-    if case.registry.queue is not None:
-        inp = replace(inp, fewest_pods=partial(plugin_calls.fewest_pods, case.registry.queue))
     answer = plugin_calls.allocation(case.backend, inp)
     if isinstance(answer, Blocked) and answer.reason == "VendorNotLoaded":
         vendor = case.workload.spec.vendor

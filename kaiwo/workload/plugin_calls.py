@@ -210,10 +210,11 @@ def manages(queue: QueueSystem, kind: Resource, facts: QueueFacts) -> bool:
     return decide is not None and _checked(queue.name, "queue", (bool,), decide, kind, facts)
 
 
-def fewest_pods(queue: QueueSystem, child: Object) -> int | None:
-    """With how many pods, at least, the queue system starts an object; None where it does not say."""
-    decide = queue.fewest_pods
-    return None if decide is None else _checked(queue.name, "queue", (int, NoneType), decide, child)
+def fewest_pods(queue: QueueSystem | None, child: Object) -> int | None:
+    """With how many pods, at least, the queue system starts an object; None where nobody says."""
+    if queue is None or queue.fewest_pods is None:
+        return None
+    return _checked(queue.name, "queue", (int, NoneType), queue.fewest_pods, child)
 
 
 def is_changing(queue: QueueSystem, child: Object) -> bool:
