@@ -210,7 +210,8 @@ WAITS: Final[Meanings] = {
     "Suspended": Meaning(
         "PENDING",
         "Somebody suspended the created object or the download Job. Set its `spec.suspend` to false. Where "
-        "Kueue did it, with `manageJobsWithoutQueueName`, the message says so, and what ends that.",
+        "Kueue did it, with `manageJobsWithoutQueueName`, the message says so, and what ends that. A "
+        "download Job that Kueue suspends gets the workload's queue within seconds.",
     ),
     "Adopting": Meaning("PENDING", "Kaiwo is about to become the owner of an object that it adopts."),
     "Waiting": Meaning("PENDING", "It waited; written afterwards, when the wait itself was not observed."),

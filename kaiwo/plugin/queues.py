@@ -59,6 +59,8 @@ class Admission:
         undecided: the queue system has not reconciled it yet; it is worth a moment's wait.
         not_ready: it was evicted because its pods were not ready; what was wrong with them is told besides.
         pods_wait: pods of the child are queued one by one, some of them wait, and the message says why.
+        unqueued: it waits because it names no queue, and the queue system holds such objects. Kaiwo gives its
+            download Jobs the workload's queue then.
     """
 
     state: Literal["pending", "admitted", "evicted", "finished", "unmanaged"]
@@ -69,6 +71,7 @@ class Admission:
     undecided: bool = False
     pods_wait: bool = False
     not_ready: bool = False
+    unqueued: bool = False
 
 
 def _unknown(_: str) -> str:

@@ -15,7 +15,7 @@ from kaiwo.workload.download.requested import CONDITION
 from kaiwo.workload.json_access import is_deleting, lenient_map
 from kaiwo.workload.labels import RESOLVED
 from kaiwo.workload.metadata import conflict, is_ours
-from kaiwo.workload.model import Apply, Create, Delete
+from kaiwo.workload.model import Apply, Create, Delete, Patch
 from kaiwo.workload.namespace_defaults import used_for_downloads
 from kaiwo.workload.observe.pod_failure import pod_name
 from kaiwo.workload.storage.volumes import DATA, HF, claim_name, requests
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from kaiwo.api.workload import Workload
     from kaiwo.engine.resource import Object, Resource
     from kaiwo.plugin.facts import Blocked
+    from kaiwo.plugin.queues import Admission, QueueAssignment
     from kaiwo.plugin.rendering import Rendered, Resolved
     from kaiwo.workload.download.job import Prepared
     from kaiwo.workload.model import Facts, PlanContext, Registry, Write
@@ -62,12 +63,15 @@ class Step:
         return self.outcome is not None and self.outcome.status == "FAILED"
 
 
-def next_step(case: PlanContext, resolved: Resolved, child: Object) -> Step | Blocked:
+def next_step(
+    case: PlanContext, resolved: Resolved, queue: QueueAssignment | None, child: Object
+) -> Step | Blocked:
     """What the downloads of a workload without a child need now, or why they are impossible.
 
     Args:
         case: the workload; `missing_source` finds nothing about it.
         resolved: what was resolved for it.
+        queue: its queue, None without a queue system.
         child: its own object as rendered.
 
     Raises:
@@ -85,17 +89,17 @@ def next_step(case: PlanContext, resolved: Resolved, child: Object) -> Step | Bl
         if found is not None and not is_ours(found, workload, facts.made):
             return conflict(found, "Job" if found is live else "ConfigMap", workload)
     if live is not None and _fetched(live) == fingerprint and not is_deleting(live):
-        outcome = _observe(case, live)
+        outcome = state.observe(workload, live, facts)
         if outcome.status == "COMPLETE":
             return _completed(workload, live, facts, fingerprint)
         if outcome.status == "FAILED":
             return Step(outcome, (_download_condition(workload, "False", "JobFailed", outcome.message),))
         if requested.unserved(workload, case.registry):
-            return _in_progress(case, live, (), ())
+            return _in_progress(case, queue, live, (), ())
     if live is not None and _is_current(case, live, config_map):
         # Nothing is rendered: checking and writing thousands of items anew would change nothing.
-        return _in_progress(case, live, (), ())
-    return _unfinished(case, job.prepare(case, resolved, child), live, config_map)
+        return _in_progress(case, queue, live, (), ())
+    return _unfinished(case, queue, job.prepare(case, resolved, child), live, config_map)
 
 
 def _is_current(case: PlanContext, live: Object, config_map: Object | None) -> bool:
@@ -113,7 +117,11 @@ def _is_current(case: PlanContext, live: Object, config_map: Object | None) -> b
 
 
 def _unfinished(
-    case: PlanContext, prepared: Prepared, live: Object | None, config_map: Object | None
+    case: PlanContext,
+    queue: QueueAssignment | None,
+    prepared: Prepared,
+    live: Object | None,
+    config_map: Object | None,
 ) -> Step:
     """The step while the downloads are not complete: what creates their objects, and their outcome."""
     workload, facts = case.workload, case.facts
@@ -136,7 +144,7 @@ def _unfinished(
         return _pending(workload, f"is being deleted; then it is created again{why}", (), rendered)
     if _stamp(live) != _stamp(prepared.job.child):
         return _again(workload, live, "is replaced because what is to be downloaded changed", rendered)
-    return _in_progress(case, live, config_writes, rendered)
+    return _in_progress(case, queue, live, config_writes, rendered)
 
 
 def _completed(workload: Workload, live: Object, facts: Facts, fingerprint: str) -> Step:
@@ -151,28 +159,35 @@ def _again(workload: Workload, live: Object, text: str, rendered: tuple[Rendered
 
     Two downloads must not write to one volume: the pods of the Job are gone before it is.
     """
-    uid = str(lenient_map(live.get("metadata")).get("uid", ""))
-    delete = Delete(JOB, workload.namespace, job.name_of(workload), uid, propagation="Foreground")
+    delete = Delete(JOB, workload.namespace, job.name_of(workload), _uid(live), propagation="Foreground")
     return _pending(workload, text, (delete,), rendered)
 
 
 def _in_progress(
-    case: PlanContext, live: Object, writes: tuple[Write, ...], rendered: tuple[Rendered, ...]
+    case: PlanContext,
+    queue: QueueAssignment | None,
+    live: Object,
+    writes: tuple[Write, ...],
+    rendered: tuple[Rendered, ...],
 ) -> Step:
     """The step while the Job downloads what is wanted."""
     workload, facts = case.workload, case.facts
-    outcome, running = _observe(case, live), state.running_pod(live, facts)
+    admission, running = _admission(case, live), state.running_pod(live, facts)
+    outcome = state.observe(workload, live, facts, admission)
+    if admission is not None and admission.unqueued and queue is not None:
+        # Downloads wait in no queue, unless the cluster lets nothing start without one.
+        labels = {"metadata": {"labels": dict(queue.labels)}}
+        writes = (*writes, Patch(JOB, workload.namespace, job.name_of(workload), _uid(live), labels))
     reason = "JobInProgress" if state.has_begun(live, facts) else "JobPending"
     condition = _download_condition(workload, "False", reason, outcome.message)
     return Step(outcome, (condition,), writes, rendered, pod_name(running) if running else "")
 
 
-def _observe(case: PlanContext, live: Object) -> Outcome:
-    """The outcome of the Job, with what the queue system says of it if it is suspended."""
+def _admission(case: PlanContext, live: Object) -> Admission | None:
+    """What the queue system says of the Job if it is suspended."""
     queue, known = case.registry.queue, case.facts.download_queue_facts
     suspended = lenient_map(live.get("spec")).get("suspend")
-    admission = plugin_calls.admission(queue, live, known) if queue and known and suspended else None
-    return state.observe(case.workload, live, case.facts, admission)
+    return plugin_calls.admission(queue, live, known) if queue and known and suspended else None
 
 
 def missing_source(workload: Workload, registry: Registry, facts: Facts) -> Blocked | None:
@@ -214,6 +229,10 @@ def finished_condition(workload: Workload, facts: Facts) -> Condition | None:
 
 def _live(workload: Workload, facts: Facts, kind: Resource) -> Object | None:
     return facts.auxiliaries.get((kind, job.name_of(workload)))
+
+
+def _uid(live: Object) -> str:
+    return str(lenient_map(live.get("metadata")).get("uid", ""))
 
 
 def _stamp(live: Object) -> str:

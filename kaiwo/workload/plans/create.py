@@ -164,7 +164,7 @@ def plan_create(case: PlanContext) -> Plan:
         return _blocked(case, storage.blocked, warnings, REJECTED_RETRY_SECONDS)
     if taken := secondary_resources.taken(case, made):
         return _blocked(case, taken, warnings)
-    step = next_step(case, resolved, made.child) if stored else Step()
+    step = next_step(case, resolved, queue, made.child) if stored else Step()
     if isinstance(step, Blocked):
         return _blocked(case, step, warnings, REJECTED_RETRY_SECONDS)
     if case.facts.rejection is not None and not step.failed:

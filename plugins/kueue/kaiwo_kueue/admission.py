@@ -83,7 +83,7 @@ def _without_queue(child: Object, workloads: Sequence[Object]) -> Admission | No
         f"{_MANAGES_ALL} to false, then {resume}; or give it a queue: "
         f"kubectl label {kind.lower()} {name} -n {namespace} {QUEUE_LABEL}=QUEUE"
     )
-    return Admission("pending", "Suspended", text, _created(held[0]))
+    return Admission("pending", "Suspended", text, _created(held[0]), unqueued=True)
 
 
 def is_stopping(child: Object) -> bool:
@@ -157,7 +157,8 @@ def _waiting(
         text = f"Workload {name_of(workload)} is not active{next_try(workload, DEACTIVATED)}"
         return Admission("pending", DEACTIVATED, text, _since(reserved or {}) or _created(workload))
     waits = f"waits in queue {queue}"
-    if reserved is None:
+    if reserved is None or lenient_map(workload.get("spec")).get("queueName") != queue:
+        # Kueue has not considered it yet, or not since it was given this queue.
         return Admission("pending", "Queued", waits, _created(workload), undecided=True)
     message, since = str(reserved.get("message") or waits), _since(reserved)
     if reserved.get("status") == "True":

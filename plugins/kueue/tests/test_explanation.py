@@ -28,7 +28,7 @@ def _workload(*conditions: Object) -> Object:
     podset = {"template": {"spec": {"containers": [container]}}}
     return {
         "metadata": {"name": "job-train", "creationTimestamp": "2026-01-02T03:04:00Z"},
-        "spec": {"podSets": [podset]},
+        "spec": {"queueName": "blue", "podSets": [podset]},
         "status": {"conditions": list(conditions)},
     }
 

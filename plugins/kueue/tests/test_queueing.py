@@ -580,6 +580,16 @@ def test_a_job_without_a_queue_that_kueue_holds_says_which_setting_does_it() -> 
     assert "kubectl label job train -n default kueue.x-k8s.io/queue-name=QUEUE" in answer.message
 
 
+def test_a_job_that_got_its_queue_just_now_waits_in_it() -> None:
+    """What Kueue says of the Workload is still about the Job without a queue."""
+    held = workload(condition("QuotaReserved", "False", "Inadmissible", "LocalQueue  doesn't exist"))
+    del held["spec"]["queueName"]
+    answer = admission(child(), facts(objects={kinds.WORKLOAD: (held,)}))
+    assert answer is not None
+    assert (answer.state, answer.reason, answer.message) == ("pending", "Queued", "waits in queue kaiwo")
+    assert answer.undecided
+
+
 def test_pods_without_a_queue_that_kueue_holds_are_to_be_deleted_then() -> None:
     """A Deployment is not suspended: each of its pods has a gate, which stays."""
     held = workload(WAITS)

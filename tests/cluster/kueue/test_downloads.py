@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import time
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
-from kaiwo.api.crds import KAIWO_JOB
-from kaiwo.client.why import why
 from kaiwo.engine.resource import JOB
-from kaiwo.plugin.loader import load
-from kaiwo_kueue.kinds import LOCAL_QUEUE, WORKLOAD
+from kaiwo_kueue.kinds import LOCAL_QUEUE
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterator
 
     from kaiwo.engine.resource import Object
     from kaiwo.testing.operator import OperatorProcess
@@ -42,31 +43,51 @@ async def test_a_download_in_a_default_queue_waits_with_the_words_of_kueue(
     assert waits["message"].startswith("download Job train-download: queue small ")
 
 
-async def test_a_download_that_kueue_holds_without_a_queue_names_the_setting(
-    operator: Start, admin: Any, lab: Any, quota: Callable[..., Object]
+@contextmanager
+def everything_queued(control_plane: Any) -> Iterator[None]:
+    """Kueue runs with ``manageJobsWithoutQueueName`` while this lasts."""
+    file = control_plane.directory / "kueue.yaml"
+    before = file.read_text()
+    file.write_text(yaml.safe_dump({**yaml.safe_load(before), "manageJobsWithoutQueueName": True}))
+    restart_kueue(control_plane)
+    try:
+        yield
+    finally:
+        file.write_text(before)
+        restart_kueue(control_plane)
+
+
+def restart_kueue(control_plane: Any) -> None:
+    """Let Kueue read its configuration again, and wait until it is ready."""
+    from kaiwo_sandbox import process
+    from kaiwo_sandbox.addons import probes
+
+    kueue = control_plane.program("kueue")
+    command, variables = (
+        Path(f"/proc/{kueue.pid}/{file}").read_text().split("\0")[:-1] for file in ("cmdline", "environ")
+    )
+    kueue.kill()
+    environment = dict(variable.split("=", 1) for variable in variables)
+    process.start("kueue", command, directory=control_plane.directory, environment=environment)
+    health = yaml.safe_load((control_plane.directory / "kueue.yaml").read_text())["health"]
+    port = int(health["healthProbeBindAddress"].rpartition(":")[2])
+    end = time.monotonic() + 60
+    while not probes.is_ready(port, "/readyz"):
+        assert time.monotonic() < end, process.log_tail(control_plane.directory, "kueue")
+        time.sleep(0.2)
+
+
+@pytest.mark.matrix
+async def test_a_download_takes_the_workloads_queue_where_kueue_starts_nothing_without_one(
+    operator: Start, admin: Any, lab: Any, control_plane: Any
 ) -> None:
-    """As with manageJobsWithoutQueueName: the Job is suspended, and its Workload names no queue."""
-    await admin.configure(clusterQueues=[{"name": "kaiwo", "spec": quota()}], resourceFlavors=FLAVORS)
-    await operator(plugins=PLUGINS)
-    await admin.status("READY")
-    await lab.submit("train", storage=lab.cloning(), pods={"kaiwo-sandbox/forever": "true"})
-    await lab.reaches("train", "PENDING", reason="Downloading")
-    job = await admin.client.get(JOB, lab.namespace, "train-download")
-    await admin.client.merge_patch(JOB, lab.namespace, "train-download", {"spec": {"suspend": True}})
-    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train-download", "controller": True}
-    metadata = {
-        "name": "job-train-download",
-        "namespace": lab.namespace,
-        "labels": {"kueue.x-k8s.io/job-uid": job["metadata"]["uid"]},
-        "ownerReferences": [{**owner, "uid": job["metadata"]["uid"]}],
-    }
-    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
-    spec = {"podSets": [{"name": "main", "count": 1, "template": template}]}
-    made = {"apiVersion": WORKLOAD.api_version, "kind": "Workload", "metadata": metadata, "spec": spec}
-    await admin.client.create(WORKLOAD, made)
-    text = "Kueue holds Job train-download: it names no queue, and manageJobsWithoutQueueName is true"
-    held = await lab.says("train", text)
-    assert (held["status"], held["reason"]) == ("PENDING", "Suspended")
-    verdict = await why(admin.client, load, await admin.client.get(KAIWO_JOB, lab.namespace, "train"))
-    assert verdict.code == "Suspended"
-    assert verdict.message.startswith(text)
+    """manageJobsWithoutQueueName: Kueue suspends each download Job, and nobody has to label it."""
+    with everything_queued(control_plane):
+        await operator(plugins=PLUGINS)
+        await admin.status("READY")
+        await lab.submit("train", storage=lab.cloning())
+        await lab.reaches("train", "COMPLETE")
+        download = await admin.client.get(JOB, lab.namespace, "train-download")
+    assert download["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "kaiwo"
+    resumed = [item for item in download["status"]["conditions"] if item["type"] == "Suspended"]
+    assert [item["reason"] for item in resumed] == ["JobResumed"]

@@ -23,7 +23,7 @@ from kaiwo.plugin.queues import Admission, QueueAssignment, QueueFacts, QueueSys
 from kaiwo.testing import config, job, plugins, service
 from kaiwo.testing.builders import NOW
 from kaiwo.workload.download.progress import Progress
-from kaiwo.workload.model import Delete, DeletedChild, Registry
+from kaiwo.workload.model import Delete, DeletedChild, Patch, Registry
 from kaiwo.workload.plans.blocked import REJECTED_RETRY_SECONDS
 
 if TYPE_CHECKING:
@@ -434,6 +434,21 @@ def test_a_download_job_that_the_queue_system_holds_says_so_in_its_words(fetchin
     assert reported(fetching) == ("PENDING", "Inadmissible")
     assert fetching.status["message"] == f"download Job {NAME}: waits in queue default: no quota"
     assert fetching.condition("DownloadJobSucceeded")["reason"] == "JobPending"
+
+
+def test_a_download_job_that_has_to_name_a_queue_gets_the_workloads(fetching: World) -> None:
+    """Nothing starts without a queue in such a cluster, and nobody should have to label each Job."""
+    held(fetching, Admission("pending", "Suspended", "it names no queue", unqueued=True))
+    labels = {"metadata": {"labels": {"queue": "main"}}}
+    assert fetching.plan().writes == (
+        Patch(JOB, fetching.obj["metadata"]["namespace"], NAME, f"uid-of-{NAME}", labels),
+    )
+
+
+def test_a_download_job_that_waits_in_a_queue_is_not_changed(fetching: World) -> None:
+    """Somebody gave it one."""
+    held(fetching, Admission("pending", "Inadmissible", "waits in queue default: no quota"))
+    assert not fetching.plan().writes
 
 
 def test_a_download_job_that_is_admitted_is_about_to_start(fetching: World) -> None:
