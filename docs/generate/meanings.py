@@ -314,7 +314,9 @@ PODS: Final[Meanings] = {
 
 ENDED: Final[Meanings] = {
     "Completed": Meaning("COMPLETE", "The job succeeded."),
-    "AppFailed": Meaning("FAILED", "The Ray job ended with an error; the message has Ray's own words."),
+    "AppFailed": Meaning(
+        "FAILED", "The Ray job ended with an error; the message has Ray's own words and the exception."
+    ),
     "ExitCode": Meaning("FAILED", "A container ended with an exit code other than 0, which the message has."),
     "OOMKilled": Meaning("FAILED", "A container used more memory than its limit. Raise it in `resources`."),
     "DeadlineExceeded": Meaning("FAILED", "The job was active longer than its `activeDeadlineSeconds`."),

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kaiwo.plugin.kit import pod_status
-from kaiwo.plugin.kit.json_access import lenient_map, one_line
+from kaiwo.plugin.kit.json_access import lenient_map
 from kaiwo.plugin.kit.observe import WARNING_TIMEOUT, check_pods, failure, passed, reason_word, waiting
 from kaiwo.plugin.kit.pod_status import works
 from kaiwo.plugin.kit.values import parse_time
 from kaiwo.plugin.observation import Finding, Outcome
+from kaiwo.workload.observe.ray_messages import failure_text
 from kaiwo.workload.pods.ray_cluster import cluster_of
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ def _without_status(seen: Observation, metadata: Object, name: str) -> Outcome:
 
 
 def _said(text: str, status: Object) -> str:
-    message = one_line(status.get("message"))
+    message = failure_text(status.get("message"))
     return f"{text}: {message}" if message else text
 
 

@@ -11,16 +11,14 @@ from kaiwo.plugin.kit.pod_status import looping, works
 from kaiwo.plugin.kit.values import parse_time
 from kaiwo.plugin.observation import Outcome
 from kaiwo.workload.pods.ray_cluster import cluster_of
+from kaiwo_ray_service.applications import is_ready, not_running, unhealthy
 from kaiwo_ray_service.kinds import RAY_SERVICE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from kaiwo.plugin.kit.kinds import Object
     from kaiwo.plugin.observation import Observation
 
 _NODE_TYPE = "ray.io/node-type"
-_UNHEALTHY = ("UNHEALTHY", "DEPLOY_FAILED")
 _REFUSED = "InvalidRayService"
 """How the reasons of KubeRay's events about a RayService that it refuses begin."""
 _GIVEN_UP = ("ValidationFailed", "InitializingTimeout")
@@ -77,16 +75,6 @@ def _condition_text(status: Object, kind: str) -> str:
     return ""
 
 
-def applications(service: Object) -> Mapping[str, Object]:
-    """Ray Serve's applications by name: of the cluster in service, before there is one of the coming one."""
-    status = lenient_map(service.get("status"))
-    for name in ("activeServiceStatus", "pendingServiceStatus"):
-        found = lenient_map(lenient_map(status.get(name)).get("applicationStatuses"))
-        if found:
-            return {app: lenient_map(item) for app, item in found.items()}
-    return {}
-
-
 def active(seen: Observation, service: Object, pods: list[Object]) -> Outcome:
     """The outcome of a RayService that was started: broken applications, ready, running, starting.
 
@@ -96,12 +84,8 @@ def active(seen: Observation, service: Object, pods: list[Object]) -> Outcome:
         pods: pods of the current run.
     """
     name, started = seen.workload.name, pod_status.started(pods)
-    apps = applications(service)
-    for app, item in apps.items():
-        if item.get("status") in _UNHEALTHY:
-            text = one_line(item.get("message"))
-            said = f"application {app} is {item['status']}" + (f": {text}" if text else "")
-            return Outcome("ERROR", "ApplicationUnhealthy", said, started=started)
+    if broken := unhealthy(service):
+        return Outcome("ERROR", "ApplicationUnhealthy", broken, started=started)
     if refused := _refused_by_kuberay(seen, service, pods):
         return refused
     finding, requeue_after, needs_events = check_pods(
@@ -112,7 +96,7 @@ def active(seen: Observation, service: Object, pods: list[Object]) -> Outcome:
         expected=seen.workload.status.start_time is None,
     )
     crashing = any(looping(pod, seen.now, seen.recorded) for pod in pods)
-    if _is_ready(service, apps) and not crashing:
+    if is_ready(service) and not crashing:
         text = f"RayService {name} serves"
         return Outcome(
             status="READY",
@@ -122,7 +106,7 @@ def active(seen: Observation, service: Object, pods: list[Object]) -> Outcome:
             passed=("STARTING",),
             requeue_after=requeue_after,
         )
-    waits = ", ".join(f"{app} is {item.get('status') or 'not deployed'}" for app, item in apps.items())
+    waits = not_running(service)
     if any(works(pod, seen.now, seen.recorded) and _is_worker(pod) for pod in pods):
         text = f"the workers of RayService {name} run, it does not serve yet" + (
             f" ({waits})" if waits else ""
@@ -169,13 +153,6 @@ def _ray_cluster(service: Object) -> tuple[str, str] | None:
         if found := cluster_of(lenient_map(status.get(name))):
             return found
     return None
-
-
-def _is_ready(service: Object, apps: Mapping[str, Object]) -> bool:
-    conditions = lenient_maps(lenient_map(service.get("status")).get("conditions"))
-    if any(item.get("type") == "Ready" and item.get("status") == "True" for item in conditions):
-        return True
-    return bool(apps) and all(item.get("status") == "RUNNING" for item in apps.values())
 
 
 def _is_worker(pod: Object) -> bool:

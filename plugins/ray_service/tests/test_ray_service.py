@@ -649,6 +649,76 @@ def test_a_bare_service_is_read_like_a_wrapped_one() -> None:
         assert bare.observe(Observation(workload, child, (), None, queued=False, now=NOW)).status == word
 
 
+def serve(app: str, deployment: str, message: str, said: str = "") -> Any:
+    """A service's ``applicationStatuses`` as KubeRay copies them from Ray Serve."""
+    deployments = {"LLM": {"status": deployment, "message": message}, "Router": {"status": "HEALTHY"}}
+    return {"chat": {"status": app, "message": said, "serveDeploymentStatuses": deployments}}
+
+
+def served(applications: Any, *pods: Any, **status: Any) -> Any:
+    """What is made of a RayService whose only cluster has these applications."""
+    inner = {"activeServiceStatus": {"applicationStatuses": applications}, **status}
+    child = {"metadata": {"name": "chat"}, "spec": {}, "status": inner}
+    return bare.observe(Observation(Workload.from_object(MINIMAL), child, pods, None, queued=False, now=NOW))
+
+
+def test_an_application_that_fails_says_why_its_deployment_does() -> None:
+    """Ray's message about the application names the deployment and no more; its stack is left out."""
+    stack = (
+        "The deployment failed to start 3 times in a row. See controller logs for details. Error:\n"
+        "ray::ServeReplica:chat:LLM.initialize_and_get_metadata() (pid=521, ip=10.244.0.7)\n"
+        '  File "/app/llm.py", line 12, in __init__\n'
+        "torch.OutOfMemoryError: HIP out of memory.\n"
+    )
+    failed = serve("DEPLOY_FAILED", "DEPLOY_FAILED", stack, "Failed to update the deployments ['LLM'].")
+    found = served(failed, HEAD, WORKER)
+    assert (found.status, found.reason) == ("ERROR", "ApplicationUnhealthy")
+    assert found.message == (
+        "application chat is DEPLOY_FAILED: Failed to update the deployments ['LLM']; deployment LLM: The "
+        "deployment failed to start 3 times in a row. See controller logs for details. Error: "
+        "torch.OutOfMemoryError: HIP out of memory"
+    )
+
+
+def test_an_application_that_waits_for_resources_says_which() -> None:
+    """Without what is free at the moment, which changes all the time."""
+    texts = set()
+    for free in ('{"CPU": 7.0}', '{"CPU": 6.0}'):
+        waits = (
+            "Deployment 'LLM' in application 'chat' has 1 replicas that have taken more than 30s to be "
+            'scheduled. Resources required for each replica: {"CPU": 1.0, "GPU": 8.0}, total resources '
+            f"available: {free}. Use `ray status` for more details."
+        )
+        found = served(serve("DEPLOYING", "UPDATING", waits), HEAD, WORKER)
+        assert (found.status, found.reason) == ("RUNNING", "Running")
+        texts.add(found.message)
+    (text,) = texts
+    assert 'Resources required for each replica: {"CPU": 1.0, "GPU": 8.0})' in text
+
+
+def test_an_upgrade_that_fails_says_that_the_cluster_before_serves() -> None:
+    """While there are two clusters, KubeRay from 1.3 on has the applications of the coming one alone."""
+    upgrade = {
+        "conditions": [
+            {"type": "Ready", "status": "True", "reason": "NonZeroServeEndpoints"},
+            {"type": "UpgradeInProgress", "status": "True", "reason": "BothActivePendingClustersExist"},
+        ],
+        "activeServiceStatus": {"rayClusterName": "chat-aaaaa"},
+        "pendingServiceStatus": {
+            "rayClusterName": "chat-bbbbb",
+            "applicationStatuses": serve("DEPLOY_FAILED", "UPDATING", "", "No module named 'vllm'"),
+        },
+    }
+    found = served(None, HEAD, WORKER, **upgrade)
+    assert (found.status, found.reason) == ("ERROR", "ApplicationUnhealthy")
+    assert found.message == (
+        "application chat is DEPLOY_FAILED: No module named 'vllm'; that is on the new RayCluster "
+        "chat-bbbbb, RayCluster chat-aaaaa serves on as before"
+    )
+    upgrade["pendingServiceStatus"] = {"rayClusterName": "chat-bbbbb"}
+    assert served(None, HEAD, WORKER, **upgrade).status == "READY"
+
+
 NAMES = st.sampled_from(
     ["spec", "metadata", "labels", "template", "containers", "rayClusterConfig", "headGroupSpec", "replicas",
      "workerGroupSpecs", "serveConfigV2", "rayStartParams", "numOfHosts", "resources", "limits", "phase",
