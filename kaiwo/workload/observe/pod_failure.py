@@ -25,9 +25,11 @@ _DISRUPTIONS = {
     "DeletionByTaintManager": "NodeLost",
     "DeletionByPodGC": "NodeLost",
     "EvictionByEvictionAPI": "Evicted",
+    "DeletionByDeviceTaintManager": "Evicted",
     "PreemptionByScheduler": "PreemptedByScheduler",
 }
-"""Reasons of the pod condition DisruptionTarget (core/v1), and what they mean for a workload."""
+"""Reasons of the pod condition DisruptionTarget (core/v1, and of the controller of device taints), and what
+they mean for a workload."""
 
 _FIRST = datetime.min.replace(tzinfo=UTC)
 _LAST = datetime.max.replace(tzinfo=UTC)

@@ -83,3 +83,17 @@ def test_a_failed_node_is_the_cause_of_what_ends_before_it_is_noticed() -> None:
     }
     gone = pod("b", stopped=True, conditions=[condition])
     assert cause(pod("a", ended("m", 1, "10")), gone).reason == "NodeLost"
+
+
+def test_a_pod_that_lost_its_device_says_so() -> None:
+    """Kubernetes 1.36 deletes pods whose GPU, of a ResourceClaim, has a taint; SIGTERM says nothing."""
+    condition = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "DeletionByDeviceTaintManager",
+        "message": "Device Taint manager: deleting due to NoExecute taint",
+    }
+    gone = pod("a", ended("m", 143, "10"), stopped=True, conditions=[condition])
+    gone["spec"] = {"nodeName": "amd-1"}
+    assert cause(gone).reason == "Evicted"
+    assert cause(gone).message == f"pod a was deleted from node amd-1: {condition['message']}"
