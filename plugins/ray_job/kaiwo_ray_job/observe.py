@@ -11,6 +11,7 @@ from kaiwo.plugin.kit.pod_status import works
 from kaiwo.plugin.kit.values import parse_time
 from kaiwo.plugin.observation import Finding, Outcome
 from kaiwo.workload.observe.ray_messages import failure_text
+from kaiwo.workload.observe.ray_workers import check_workers
 from kaiwo.workload.pods.ray_cluster import cluster_of
 
 if TYPE_CHECKING:
@@ -157,6 +158,11 @@ def _active(seen: Observation, status: Object, pods: list[Object], name: str) ->
             passed=("STARTING",),
             requeue_after=requeue_after,
         )
+    if finding is None:
+        cluster = lenient_map(seen.child.get("spec")).get("rayClusterSpec")
+        finding, later, lacking = check_workers(seen, cluster, f"RayJob {name}")
+        needs_events = needs_events or lacking
+        requeue_after = min((at for at in (requeue_after, later) if at is not None), default=None)
     state = status.get("jobDeploymentStatus")
     text = (_WAITING if state == "Waiting" else _STARTING).format(name)
     if isinstance(state, str) and state not in _USUAL:

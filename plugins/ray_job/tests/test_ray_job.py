@@ -550,6 +550,23 @@ def test_a_cluster_that_gets_no_pod_is_noticed() -> None:
     assert (found.needs_events is not None, found.pod_owner) == (True, ("RayCluster", "train-abc"))
 
 
+def test_workers_that_are_rejected_beside_a_head_are_reported() -> None:
+    """KubeRay before 1.5 follows its cluster's conditions only when the job's own status changes."""
+    born = (NOW - timedelta(seconds=5)).isoformat()
+    head = {"metadata": {"name": "h", "creationTimestamp": born, "labels": {"ray.io/node-type": "head"}}}
+    event = Finding("FailedToCreateWorkerPod", 'pods "x-w" is forbidden: exceeded quota: gpus')
+    cluster = {"workerGroupSpecs": [{"groupName": "w", "replicas": 1}]}
+    child = {"metadata": {"name": "train", "uid": "u"}, "spec": {"rayClusterSpec": cluster}}
+    child["status"] = {"jobDeploymentStatus": "Initializing", "rayClusterName": "train-abc"}
+    workload = Workload.from_object(MINIMAL)
+    found = observe(Observation(workload, child, (head,), None, queued=False, now=NOW))
+    assert (found.needs_events is not None, found.pod_owner) == (True, ("RayCluster", "train-abc"))
+    seen_again = Observation(workload, child, (head,), None, queued=False, now=NOW, warning_event=event)
+    found = observe(seen_again)
+    assert (found.status, found.reason) == ("STARTING", "FailedCreate")
+    assert "RayJob train has no pod: each pod is forbidden: exceeded quota: gpus" in found.message
+
+
 def test_kuberays_event_tells_what_it_does_not_take() -> None:
     """ERROR with the event's reason and words as soon as they are known."""
     said = Finding("InvalidRayJobSpec", "The RayJob spec is invalid: BackoffLimit must be a positive integer")

@@ -10,6 +10,7 @@ from kaiwo.plugin.kit.observe import check_pods, waiting
 from kaiwo.plugin.kit.pod_status import looping, works
 from kaiwo.plugin.kit.values import parse_time
 from kaiwo.plugin.observation import Outcome
+from kaiwo.workload.observe.ray_workers import check_workers
 from kaiwo.workload.pods.ray_cluster import cluster_of
 from kaiwo_ray_service.applications import is_ready, not_running, unhealthy
 from kaiwo_ray_service.kinds import RAY_SERVICE
@@ -121,6 +122,11 @@ def active(seen: Observation, service: Object, pods: list[Object]) -> Outcome:
             passed=("STARTING",),
             requeue_after=requeue_after,
         )
+    if finding is None:
+        cluster = lenient_map(service.get("spec")).get("rayClusterConfig")
+        finding, later, lacking = check_workers(seen, cluster, f"RayService {name}")
+        needs_events = needs_events or lacking
+        requeue_after = min((at for at in (requeue_after, later) if at is not None), default=None)
     return Outcome(
         status="STARTING",
         reason=finding.reason if finding else "Starting",

@@ -696,6 +696,23 @@ def test_an_application_that_waits_for_resources_says_which() -> None:
     assert 'Resources required for each replica: {"CPU": 1.0, "GPU": 8.0})' in text
 
 
+def test_workers_that_are_rejected_beside_a_head_are_reported() -> None:
+    """A RayService does not follow the conditions of its RayCluster; an event about that has the cause."""
+    born = (NOW - timedelta(seconds=5)).isoformat()
+    head = {"metadata": {"name": "h", "creationTimestamp": born, "labels": {"ray.io/node-type": "head"}}}
+    event = Finding("FailedToCreateWorkerPod", 'pods "x-w" is forbidden: exceeded quota: gpus')
+    spec = {"rayClusterConfig": {"workerGroupSpecs": [{"groupName": "w", "replicas": 1}]}}
+    inner = {"pendingServiceStatus": {"rayClusterName": "chat-abc"}}
+    child = {"metadata": {"name": "chat"}, "spec": spec, "status": inner}
+    workload = Workload.from_object(MINIMAL)
+    found = bare.observe(Observation(workload, child, (head,), None, queued=False, now=NOW))
+    assert (found.needs_events is not None, found.pod_owner) == (True, ("RayCluster", "chat-abc"))
+    seen = Observation(workload, child, (head,), None, queued=False, now=NOW, warning_event=event)
+    found = bare.observe(seen)
+    assert (found.status, found.reason) == ("STARTING", "FailedCreate")
+    assert "RayService chat has no pod: each pod is forbidden: exceeded quota: gpus" in found.message
+
+
 def test_an_upgrade_that_fails_says_that_the_cluster_before_serves() -> None:
     """While there are two clusters, KubeRay from 1.3 on has the applications of the coming one alone."""
     upgrade = {
