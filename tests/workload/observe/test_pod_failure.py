@@ -85,7 +85,7 @@ def test_a_failed_node_is_the_cause_of_what_ends_before_it_is_noticed() -> None:
     assert cause(pod("a", ended("m", 1, "10")), gone).reason == "NodeLost"
 
 
-def test_a_pod_that_lost_its_device_says_so() -> None:
+def test_a_pod_that_a_device_taint_deletes_says_so() -> None:
     """Kubernetes 1.36 deletes pods whose GPU, of a ResourceClaim, has a taint; SIGTERM says nothing."""
     condition = {
         "type": "DisruptionTarget",
