@@ -105,12 +105,18 @@ def admission_message(admission: Admission, recorded: Finding) -> str:
         admission: of the child.
         recorded: reason and message of the status.
     """
-    if not admission.not_ready:
-        return admission.message
-    before = pods_before(recorded.message)
-    if recorded.reason in pod_status.PROBLEMS:
-        before = recorded.message
-    return f"{admission.message}{_BEFORE}{before}" if before else admission.message
+    return with_pods_before(admission.message, recorded) if admission.not_ready else admission.message
+
+
+def with_pods_before(message: str, recorded: Finding) -> str:
+    """A message about a child whose pods were deleted as they were not ready, with what was wrong with them.
+
+    Args:
+        message: of who deleted them, which has no cause.
+        recorded: reason and message of the status.
+    """
+    before = recorded.message if recorded.reason in pod_status.PROBLEMS else pods_before(recorded.message)
+    return f"{message}{_BEFORE}{before}" if before else message
 
 
 def pods_before(message: str) -> str:

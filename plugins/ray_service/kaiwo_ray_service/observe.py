@@ -11,6 +11,7 @@ from kaiwo.plugin.kit.pod_status import looping, works
 from kaiwo.plugin.kit.values import parse_time
 from kaiwo.plugin.observation import Outcome
 from kaiwo.workload.observe.ray_workers import check_workers
+from kaiwo.workload.observe.waiting import with_pods_before
 from kaiwo.workload.pods.ray_cluster import cluster_of
 from kaiwo_ray_service.applications import is_ready, not_running, unhealthy
 from kaiwo_ray_service.kinds import RAY_SERVICE
@@ -32,12 +33,12 @@ def observe(seen: Observation) -> Outcome:
     name, phase = seen.workload.name, status.get("phase")
     if phase == "Failed":
         text = _condition_text(status, "Unhealthy") or "too many resets, or it could not be deployed"
-        return Outcome("FAILED", "WrapperFailed", f"AppWrapper {name} failed: {text}", completed=seen.now)
+        text = with_pods_before(f"AppWrapper {name} failed: {text}", seen.recorded)
+        return Outcome("FAILED", "WrapperFailed", text, completed=seen.now)
     if phase == "Resetting":
         text = _condition_text(status, "Unhealthy") or "its pods were not healthy for too long"
-        return Outcome(
-            "STARTING", "WrapperReset", f"AppWrapper {name} deletes the service and starts it again: {text}"
-        )
+        text = f"AppWrapper {name} deletes the service and starts it again: {text}"
+        return Outcome("STARTING", "WrapperReset", with_pods_before(text, seen.recorded))
     pods = pod_status.current(seen.pods)
     suspended = phase in ("Suspended", "Suspending") or (bool(spec.get("suspend")) and not phase)
     if waits := waiting(seen, f"AppWrapper {name}", pods, suspended=suspended):

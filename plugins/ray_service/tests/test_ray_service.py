@@ -445,6 +445,37 @@ def test_a_service_with_a_pod_that_crashes_has_one_status_whether_ray_is_ready_o
     assert f"pod {crashing}: CrashLoopBackOff, at least 2 restarts, last exited with code 1" in message
 
 
+def test_a_wrapper_that_gives_up_says_what_was_wrong_with_its_pods() -> None:
+    """AppWrapper counts the pods that are not ready, and deletes them; only the status has the cause."""
+    pulls = (
+        "container ray of pod w: ImagePullBackOff: image 'ray:1' cannot be pulled; it does not exist there"
+    )
+    recorded = {"status": "STARTING", "reason": "ImagePullBackOff", "message": pulls}
+    unhealthy = {
+        "type": "Unhealthy",
+        "status": "True",
+        "reason": "InsufficientPodsReady",
+        "message": "1 pods pending; 1 pods running; 0 pods succeeded",
+    }
+    for phase, reason in (
+        ("Resetting", "WrapperReset"),
+        ("Resetting", "WrapperReset"),
+        ("Failed", "WrapperFailed"),
+    ):
+        child = {
+            "metadata": {"name": "chat"},
+            "spec": {},
+            "status": {"phase": phase, "conditions": [unhealthy]},
+        }
+        workload = Workload.from_object({**MINIMAL, "status": recorded})
+        found = observe(Observation(workload, child, (), None, queued=False, now=NOW))
+        assert found.reason == reason
+        assert found.message.endswith(
+            f"InsufficientPodsReady {unhealthy['message']}; its pods before: {pulls}"
+        )
+        recorded = {"status": found.status, "reason": found.reason, "message": found.message}
+
+
 def test_a_wrapper_that_somebody_suspended_says_so() -> None:
     """It starts when its owner wants it to, unlike one that its controller has just taken up."""
     child = {"metadata": {"name": "chat"}, "spec": {"suspend": True}, "status": {"phase": "Suspended"}}
