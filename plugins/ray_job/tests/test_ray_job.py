@@ -550,6 +550,19 @@ def test_a_cluster_that_gets_no_pod_is_noticed() -> None:
     assert (found.needs_events is not None, found.pod_owner) == (True, ("RayCluster", "train-abc"))
 
 
+def test_pods_that_may_not_be_deleted_are_not_said_to_be_missing() -> None:
+    """The same condition of the RayCluster, also where a webhook forbids the deletion of a pod."""
+    refused = {
+        "type": "ReplicaFailure",
+        "status": "True",
+        "reason": "FailedDeleteWorkerPod",
+        "message": 'FailedDeleteWorkerPod\nadmission webhook "protect" denied the request',
+    }
+    status = {"jobStatus": "RUNNING", "rayClusterStatus": {"conditions": [refused]}}
+    found = seen(status, pods=[RUNNING_POD])
+    assert (found.status, found.reason) == ("RUNNING", "Running")
+
+
 def test_workers_that_are_rejected_beside_a_head_are_reported() -> None:
     """KubeRay before 1.5 follows its cluster's conditions only when the job's own status changes."""
     born = (NOW - timedelta(seconds=5)).isoformat()
