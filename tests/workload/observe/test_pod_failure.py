@@ -97,3 +97,18 @@ def test_a_pod_that_a_device_taint_deletes_says_so() -> None:
     gone["spec"] = {"nodeName": "amd-1"}
     assert cause(gone).reason == "Evicted"
     assert cause(gone).message == f"pod a was deleted from node amd-1: {condition['message']}"
+
+
+def test_a_pod_that_kueue_ends_says_so() -> None:
+    """Kueue 0.17 fails pods that wait for a node with a new taint; no container of theirs ever ran."""
+    condition = {
+        "type": "TerminatedByKueue",
+        "status": "True",
+        "reason": "UnschedulableOnAssignedNode",
+        "message": "Pod terminated by Kueue NodeController due to node taint",
+    }
+    ended_by_kueue = pod("a", conditions=[condition])
+    assert cause(ended_by_kueue).reason == "UnschedulableOnAssignedNode"
+    assert cause(ended_by_kueue).message == f"pod a was ended by its queue: {condition['message']}"
+    ran = pod("a", ended("m", 3, "10"), conditions=[condition])
+    assert cause(ran).reason == "ExitCode", "what its container says comes first"
