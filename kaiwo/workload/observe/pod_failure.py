@@ -107,8 +107,8 @@ def _cause(pod: Object) -> _Cause | None:
     at = ends[0].at if ends else _LAST
     if rejection := rejected_by_node(pod):
         return _Cause(at, stopped, FailedPod(pod, rejection))
-    finding = ends[0].finding if ends else _ended_by_queue(pod)
-    return _Cause(at, stopped, FailedPod(pod, finding)) if finding else None
+    found = ends[0].finding if ends else _ended_by_queue(pod)
+    return _Cause(at, stopped, FailedPod(pod, found)) if found else None
 
 
 def _ended_by_queue(pod: Object) -> Finding | None:

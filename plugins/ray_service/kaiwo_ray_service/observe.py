@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING
 
 from kaiwo.plugin.kit import pod_status
 from kaiwo.plugin.kit.json_access import lenient_map, lenient_maps, one_line
-from kaiwo.plugin.kit.observe import check_pods, waiting
+from kaiwo.plugin.kit.observe import check_pods, waiting, with_pods_before
 from kaiwo.plugin.kit.pod_status import looping, works
 from kaiwo.plugin.kit.values import parse_time
 from kaiwo.plugin.observation import Outcome
 from kaiwo.workload.observe.ray_workers import check_workers
-from kaiwo.workload.observe.waiting import with_pods_before
 from kaiwo.workload.pods.ray_cluster import cluster_of
 from kaiwo_ray_service.applications import is_ready, not_running, unhealthy
 from kaiwo_ray_service.kinds import RAY_SERVICE
