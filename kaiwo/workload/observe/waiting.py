@@ -112,7 +112,7 @@ def admission_message(admission: Admission, recorded: Finding) -> str:
 
 
 def with_pods_before(message: str, recorded: Finding) -> str:
-    """A message about a child whose pods were deleted as they were not ready, with what was wrong with them.
+    """A message about a child whose pods were deleted as it took too long, with what was wrong with them.
 
     Args:
         message: of who deleted them, which has no cause.

@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING
 
 from kaiwo.plugin.kit import pod_status
 from kaiwo.plugin.kit.json_access import lenient_map
-from kaiwo.plugin.kit.observe import WARNING_TIMEOUT, check_pods, failure, passed, reason_word, waiting
+from kaiwo.plugin.kit.observe import (
+    WARNING_TIMEOUT,
+    check_pods,
+    failure,
+    passed,
+    reason_word,
+    waiting,
+    with_pods_before,
+)
 from kaiwo.plugin.kit.pod_status import works
 from kaiwo.plugin.kit.values import parse_time
 from kaiwo.plugin.observation import Finding, Outcome
@@ -117,7 +125,7 @@ def _failure(seen: Observation, status: Object, name: str) -> Finding:
     said = _said(f"RayJob {name} failed ({reason})", status)
     found = failure(seen, parse_time(status.get("startTime")))
     if found is None:
-        return Finding(reason, said)
+        return Finding(reason, with_pods_before(said, seen.recorded))
     return Finding(found.reason if reason == "Failed" else reason, f"{said}; {found.message}")
 
 

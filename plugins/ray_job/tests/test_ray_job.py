@@ -550,6 +550,19 @@ def test_a_cluster_that_gets_no_pod_is_noticed() -> None:
     assert (found.needs_events is not None, found.pod_owner) == (True, ("RayCluster", "train-abc"))
 
 
+def test_a_deadline_before_the_job_runs_says_what_was_wrong_with_the_pods() -> None:
+    """KubeRay has a deadline of its own for that (1.6), and names no cause; the pods may be gone."""
+    pulls = "container h of pod head: ImagePullBackOff: image 'ray:1' cannot be pulled"
+    said = "The RayJob has passed the preRunningDeadlineSeconds."
+    failed = {"jobDeploymentStatus": "Failed", "reason": "PreRunningDeadlineExceeded", "message": said}
+    child = {"metadata": {"name": "train", "uid": "u"}, "spec": {}, "status": failed}
+    recorded = {"status": "STARTING", "reason": "ImagePullBackOff", "message": pulls}
+    workload = Workload.from_object({**MINIMAL, "status": recorded})
+    found = observe(Observation(workload, child, (), None, queued=False, now=NOW))
+    assert (found.status, found.reason) == ("FAILED", "PreRunningDeadlineExceeded")
+    assert found.message.endswith(f"{said}; its pods before: {pulls}")
+
+
 def test_pods_that_may_not_be_deleted_are_not_said_to_be_missing() -> None:
     """The same condition of the RayCluster, also where a webhook forbids the deletion of a pod."""
     refused = {

@@ -160,6 +160,8 @@ def test_what_never_ran_has_no_start(world: World) -> None:
     judged(world, "Failed", "DeadlineExceeded")
     world.set(pods=())
     assert reported(world) == ("FAILED", "DeadlineExceeded")
+    assert "its pods before: container" in world.status["message"]
+    assert "cannot be pulled" in world.status["message"]
     assert "startTime" not in world.status
     assert world.status["completionTime"] == ENDED
 
