@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 _NODE_TYPE = "ray.io/node-type"
 _REFUSED = "InvalidRayService"
 """How the reasons of KubeRay's events about a RayService that it refuses begin."""
-_GIVEN_UP = ("ValidationFailed", "InitializingTimeout")
-"""Reasons of the condition Ready of a RayService that KubeRay 1.6 does not run."""
+_INVALID, _GIVEN_UP = "ValidationFailed", "InitializingTimeout"
+"""Reasons of the condition Ready of a RayService that KubeRay 1.6 does not run, or not any more."""
 
 
 def observe(seen: Observation) -> Outcome:
@@ -145,8 +145,12 @@ def _refused_by_kuberay(seen: Observation, service: Object, pods: list[Object]) 
     # The condition stays after a correction, until the service is ready.
     known = status.get("observedGeneration") == metadata.get("generation") and pods
     for item in () if known else lenient_maps(status.get("conditions")):
-        if item.get("type") == "Ready" and (reason := item.get("reason")) in _GIVEN_UP:
-            return Outcome("ERROR", str(reason), f"{what}: {one_line(item.get('message'))}")
+        reason, said = item.get("reason"), one_line(item.get("message"))
+        if item.get("type") == "Ready" and reason == _INVALID:
+            return Outcome("ERROR", _INVALID, f"{what}: {said}")
+        if item.get("type") == "Ready" and reason == _GIVEN_UP:
+            text = f"KubeRay gave up RayService {seen.workload.name}: {said}"
+            return Outcome("ERROR", _GIVEN_UP, with_pods_before(text, seen.recorded))
     if event is not None and not pods and event.reason.startswith(_REFUSED):
         return Outcome("ERROR", event.reason, f"{what}: {event.message}")
     return None

@@ -377,6 +377,21 @@ def test_a_service_that_kuberay_does_not_run_is_an_error_in_its_words(reason: st
         assert (found.reason == reason and "no user" in found.message) is (word == "ERROR")
 
 
+def test_a_service_that_kuberay_gives_up_says_what_was_wrong_with_its_pods() -> None:
+    """KubeRay 1.6 deletes them with its clusters, and names the timeout alone."""
+    pulls = "container ray of pod w: ImagePullBackOff: image 'ray:1' cannot be pulled"
+    recorded = {"status": "STARTING", "reason": "ImagePullBackOff", "message": pulls}
+    said = "RayService failed to become ready within configured timeout of 10m"
+    ready = {"type": "Ready", "status": "False", "reason": "InitializingTimeout", "message": said}
+    child = {"metadata": {"name": "chat"}, "spec": {}, "status": {"conditions": [ready]}}
+    for _ in range(2):
+        workload = Workload.from_object({**MINIMAL, "status": recorded})
+        found = bare.observe(Observation(workload, child, (), None, queued=False, now=NOW))
+        assert (found.status, found.reason) == ("ERROR", "InitializingTimeout")
+        assert found.message == f"KubeRay gave up RayService chat: {said}; its pods before: {pulls}"
+        recorded = {"status": found.status, "reason": found.reason, "message": found.message}
+
+
 def test_a_service_that_kuberay_refuses_in_an_event_alone_is_an_error() -> None:
     """KubeRay before 1.6 sets no condition; the event is about the RayService, not about its wrapper."""
     child = {"metadata": {"name": "chat"}, "spec": {}, "status": {"phase": "Running"}}
