@@ -291,8 +291,9 @@ PODS: Final[Meanings] = {
     ),
     "FailedCreate": Meaning(
         "STARTING RUNNING",
-        "The API server rejects its pods: a quota, a limit range, a webhook, a policy, an invalid field. The "
-        "message quotes it, and the next command of `kaiwo why` follows from it.",
+        "The API server rejects its pods, or the ReplicaSet that makes them: a quota, a limit range, a "
+        "webhook, a policy, an invalid field. The message quotes it, and the next command of `kaiwo why` "
+        "follows from it.",
     ),
     "NoPods": Meaning(
         "STARTING", "A Job started at least 30 s ago and has no pod. The events of the Job have the cause."
@@ -303,7 +304,9 @@ PODS: Final[Meanings] = {
         "the last that is known; the message has the node, and what happens if it does not come back.",
     ),
     "Evicted": Meaning(
-        "STARTING RUNNING FAILED", "The node evicted a pod, mostly for lack of memory or disk."
+        "STARTING RUNNING FAILED",
+        "The node evicted a pod, mostly for lack of memory or disk, or a pod was deleted from it: the node "
+        "is drained, or its GPU is marked as broken.",
     ),
     "UnexpectedAdmissionError": Meaning(
         "STARTING FAILED", "The node rejected a pod, mostly since a GPU is broken or already taken."
@@ -315,7 +318,9 @@ PODS: Final[Meanings] = {
 
 ENDED: Final[Meanings] = {
     "Completed": Meaning("COMPLETE", "The job succeeded."),
-    "AppFailed": Meaning("FAILED", "The Ray job ended with an error; the message has Ray's own words."),
+    "AppFailed": Meaning(
+        "FAILED", "The Ray job ended with an error; the message has Ray's own words and the exception."
+    ),
     "ExitCode": Meaning("FAILED", "A container ended with an exit code other than 0, which the message has."),
     "OOMKilled": Meaning("FAILED", "A container used more memory than its limit. Raise it in `resources`."),
     "DeadlineExceeded": Meaning("FAILED", "The job was active longer than its `activeDeadlineSeconds`."),

@@ -38,6 +38,7 @@ from kaiwo.workload.observe.waiting import (
     refused_pods,
     unscheduled,
     waiting,
+    with_pods_before,
 )
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ __all__ = [
     "refused_pods",
     "unscheduled",
     "waiting",
+    "with_pods_before",
 ]
 
 

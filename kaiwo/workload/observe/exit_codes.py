@@ -15,6 +15,12 @@ OOM_KILLED = "OOMKilled"
 _END_UNKNOWN = "ContainerStatusUnknown"
 """The kubelet's reason where a container was gone before its end was seen; the code is then 137."""
 
+_NOT_STARTED = ("StartError", "ContainerCannotRun")
+"""Reasons of containerd and Docker where no program ran; the code is then 128 or 127 and says nothing."""
+
+_BEFORE_CAUSE = ("unable to start container process: ", "error during container init: ")
+"""What runc and containerd write before the cause; it is the same for every cause."""
+
 _MESSAGE_LENGTH = 300
 """Characters of a container's last line that are shown; the log has the rest."""
 
@@ -47,6 +53,9 @@ def exit_text(ended: Object, container: object, pod: Object) -> str:
         return f"killed because it used more memory than its limit{of} (OOMKilled)"
     if ended.get("reason") == _END_UNKNOWN:
         return f"ended unseen, as its node or its container runtime failed; code {code} stands for unknown"
+    if ended.get("reason") in _NOT_STARTED:
+        cause = _last_line(ended)
+        return f"could not be started ({ended['reason']})" + (f": {cause}" if cause else "")
     text = f"exited with code {code}"
     if ended.get("signal"):
         text = f"{text} by signal {ended['signal']}"
@@ -57,11 +66,21 @@ def exit_text(ended: Object, container: object, pod: Object) -> str:
 def exit_message(ended: Object) -> str:
     """What a container said when it ended, on one line; of several lines, as of a log, the last.
 
+    Empty for one that could not be started: :func:`exit_text` has what the container runtime says of that.
+
     Args:
         ended: its ``state.terminated``.
     """
+    return "" if ended.get("reason") in _NOT_STARTED else _last_line(ended)
+
+
+def _last_line(ended: Object) -> str:
     lines = [line for line in lenient_text(ended.get("message")).splitlines() if line.strip()]
     text = one_line(lines[-1]) if lines else ""
+    if ended.get("reason") in _NOT_STARTED:
+        for sign in _BEFORE_CAUSE:
+            text = text.rpartition(sign)[2]
+        text = text.removesuffix(": unknown")
     return text if len(text) <= _MESSAGE_LENGTH else f"{text[: _MESSAGE_LENGTH - 1]}…"
 
 

@@ -13,6 +13,8 @@ IMAGE_PROBLEMS = (*PULLING, "InvalidImageName", "ErrImageNeverPull", "ImageInspe
 _IMAGE = ": image "
 _FAILS = " cannot be pulled"
 
+_UNREACHED = "; the node does not reach the registry"
+
 _CAUSES = (
     ("no match for platform", "; it is not built for the node's architecture"),
     ("for architecture", "; it is not built for the node's architecture"),
@@ -24,6 +26,17 @@ _CAUSES = (
     ("x509:", "; the node does not trust the registry's certificate"),
     ("server gave http response", "; the registry serves HTTP, and the node expects HTTPS"),
     ("no space left on device", "; the node's disk is full"),
+    ("i/o timeout", _UNREACHED),
+    ("handshake timeout", _UNREACHED),
+    ("connection refused", _UNREACHED),
+    ("no route to host", _UNREACHED),
+    ("network is unreachable", _UNREACHED),
+    ("server misbehaving", _UNREACHED),
+    ("connection reset", "; the connection to the registry broke off"),
+    ("unexpected eof", "; the connection to the registry broke off"),
+    ("with pull policy of never", "; the node does not have it, and its imagePullPolicy is Never"),
+    ("must be lowercase", "; its name has upper case letters"),
+    ("couldn't parse image name", "; no image can have this name"),
     ("not found", "; it does not exist there"),
     ("manifest unknown", "; it does not exist there"),
     ("denied", "; access was denied"),
@@ -32,7 +45,8 @@ _CAUSES = (
     ("no basic auth credentials", "; access was denied"),
     ("authentication required", "; access was denied"),
 )
-"""What container runtimes and registries write, in lower case, to the cause; the first that occurs."""
+"""What kubelets, container runtimes and registries write, in lower case, to the cause; the first that occurs
+in a text."""
 
 
 def pull_problem(what: str, reason: str, image: object, said: object) -> Finding:

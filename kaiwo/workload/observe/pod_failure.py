@@ -25,9 +25,14 @@ _DISRUPTIONS = {
     "DeletionByTaintManager": "NodeLost",
     "DeletionByPodGC": "NodeLost",
     "EvictionByEvictionAPI": "Evicted",
+    "DeletionByDeviceTaintManager": "Evicted",
     "PreemptionByScheduler": "PreemptedByScheduler",
 }
-"""Reasons of the pod condition DisruptionTarget (core/v1), and what they mean for a workload."""
+"""Reasons of the pod condition DisruptionTarget (core/v1, and of the controller of device taints), and what
+they mean for a workload."""
+
+_QUEUE_CONDITIONS = ("TerminatedByKueue", "KueueFailureRecovery")
+"""Conditions with which Kueue marks a pod as failed: its node has a taint, or is not reached any more."""
 
 _FIRST = datetime.min.replace(tzinfo=UTC)
 _LAST = datetime.max.replace(tzinfo=UTC)
@@ -102,7 +107,20 @@ def _cause(pod: Object) -> _Cause | None:
     at = ends[0].at if ends else _LAST
     if rejection := rejected_by_node(pod):
         return _Cause(at, stopped, FailedPod(pod, rejection))
-    return _Cause(at, stopped, FailedPod(pod, ends[0].finding)) if ends else None
+    found = ends[0].finding if ends else _ended_by_queue(pod)
+    return _Cause(at, stopped, FailedPod(pod, found)) if found else None
+
+
+def _ended_by_queue(pod: Object) -> Finding | None:
+    """Why a queue marked a pod as failed; None where it did not."""
+    status = lenient_map(pod.get("status"))
+    for condition in lenient_maps(status.get("conditions")):
+        word = _NO_WORD.sub("", str(condition.get("reason") or ""))
+        known = condition.get("type") in _QUEUE_CONDITIONS and condition.get("status") == "True"
+        if known and word and status.get("phase") == "Failed":
+            text = line(f"pod {pod_name(pod)} was ended by its queue", condition.get("message"))
+            return Finding(word, text)
+    return None
 
 
 class _End(NamedTuple):

@@ -15,16 +15,17 @@ from kaiwo.workload.observe.pod_failure import line, pod_name, rejected_by_node
 from kaiwo.workload.observe.unready_node import NODE_NOT_READY, on_unready_node, unready_node
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
     from datetime import datetime
 
     from kaiwo.engine.resource import Object
 
+_CANNOT_START = "RunContainerError"
 _WAITING = (
     *IMAGE_PROBLEMS,
     "CreateContainerConfigError",
     "CreateContainerError",
-    "RunContainerError",
+    _CANNOT_START,
     "PostStartHookError",
     CRASH_LOOP,
 )
@@ -192,9 +193,9 @@ def problem(
     # What a node that is not reached has reported of its pods is old.
     known = [pod for pod in everywhere if not on_unready_node(pod)]
     found = [finding for pod in everywhere if (finding := unready_node(pod))]
-    found += [_stable(finding, text) for pod in known for finding in _problems(pod)]
-    if now is not None:
-        found += [_stable(finding, text) for pod in known for finding in _crash_loops(pod, now, recorded)]
+    for pod in known:
+        broken = [container for container, _ in looping(pod, now, recorded)] if now is not None else []
+        found += [_stable(finding, text) for finding in (*_problems(pod, broken), *_crash_loops(pod, broken))]
     if not found and not any(runs(pod) for pod in known):
         # Such pods stay while others take their place.
         found = [finding for pod in known if (finding := rejected_by_node(pod))]
@@ -241,12 +242,19 @@ _ORDER = (*_WAITING, NODE_NOT_READY, "Evicted", "VolumeNotBound", "Unschedulable
 _RANK = {reason: rank for rank, reason in enumerate(_ORDER)}
 
 
-def _problems(pod: Object) -> Iterator[Finding]:
+def _problems(pod: Object, broken: Collection[Object]) -> Iterator[Finding]:
+    """The problems of a pod.
+
+    Args:
+        pod: the pod.
+        broken: its containers that are in a crash loop. A kubelet says of one that cannot be started at each
+            try that this failed.
+    """
     name, status = pod_name(pod), lenient_map(pod.get("status"))
     for container in containers(pod, init=True):
         waiting = _state(container, "waiting") or {}
         reason = waiting.get("reason")
-        if reason in _WAITING:
+        if reason in _WAITING and not (reason == _CANNOT_START and container in broken):
             what = f"container {container.get('name')} of pod {name}"
             if reason in IMAGE_PROBLEMS:
                 yield pull_problem(what, reason, container.get("image", ""), waiting.get("message"))
@@ -264,9 +272,9 @@ def _problems(pod: Object) -> Iterator[Finding]:
             )
 
 
-def _crash_loops(pod: Object, now: datetime, recorded: Finding | None) -> Iterator[Finding]:
+def _crash_loops(pod: Object, broken: Collection[Object]) -> Iterator[Finding]:
     """The crash loops of containers that do not wait in back-off at this moment."""
-    for container, _ in looping(pod, now, recorded):
+    for container in broken:
         if (_state(container, "waiting") or {}).get("reason") != CRASH_LOOP:
             yield _crash_loop(pod, container)
 

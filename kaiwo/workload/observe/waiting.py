@@ -31,6 +31,9 @@ _REFUSED = "FailedCreate"
 _KUBERAY_REFUSED = "FailedToCreate"
 """Prefix of KubeRay's reasons for a pod that the API server rejected."""
 
+_KEPT = "FailedDelete"
+"""Prefix of the reasons of the same condition where it is the deletion of a pod that was rejected."""
+
 _BEFORE = "; its pods before: "
 
 _NAMED_POD = re.compile(r'\bpods "[^"]*" is')
@@ -105,12 +108,18 @@ def admission_message(admission: Admission, recorded: Finding) -> str:
         admission: of the child.
         recorded: reason and message of the status.
     """
-    if not admission.not_ready:
-        return admission.message
-    before = pods_before(recorded.message)
-    if recorded.reason in pod_status.PROBLEMS:
-        before = recorded.message
-    return f"{admission.message}{_BEFORE}{before}" if before else admission.message
+    return with_pods_before(admission.message, recorded) if admission.not_ready else admission.message
+
+
+def with_pods_before(message: str, recorded: Finding) -> str:
+    """A message about a child whose pods were deleted as it took too long, with what was wrong with them.
+
+    Args:
+        message: of who deleted them, which has no cause.
+        recorded: reason and message of the status.
+    """
+    before = recorded.message if recorded.reason in pod_status.PROBLEMS else pods_before(recorded.message)
+    return f"{message}{_BEFORE}{before}" if before else message
 
 
 def pods_before(message: str) -> str:
@@ -193,8 +202,11 @@ def refused_pods(conditions: object, now: datetime, warning_event: Finding | Non
             the text of its first failure; the event has the current one.
     """
     for item in lenient_maps(conditions):
+        reason = str(item.get("reason") or "")
+        if reason.startswith(_KEPT):
+            continue
         if item.get("type") == "ReplicaFailure" and item.get("status") == "True":
-            text = str(item.get("message") or "").removeprefix(str(item.get("reason") or ""))
+            text = str(item.get("message") or "").removeprefix(reason)
             since = parse_time(item.get("lastTransitionTime"))
             left = WARNING_TIMEOUT - (now - since).total_seconds() if since else 0.0
             if left > 0:

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 
 from kaiwo.plugin.kit import pod_status
 from kaiwo.plugin.kit.json_access import holding, is_deleting, lenient_map, one_line
-from kaiwo.plugin.kit.observe import NOTHING_FOUND, changed_at, check_pods, missing_pods, passed, waiting
+from kaiwo.plugin.kit.observe import (
+    NOTHING_FOUND,
+    changed_at,
+    check_pods,
+    missing_pods,
+    passed,
+    waiting,
+    with_pods_before,
+)
 from kaiwo.plugin.kit.pod_status import works
 from kaiwo.plugin.kit.values import parse_time
 from kaiwo.plugin.observation import Finding, Outcome
@@ -126,9 +134,8 @@ def _failure(seen: Observation, failed: Object, begun: datetime | None, name: st
     text = one_line(failed.get("message"))
     reason = str(failed.get("reason") or "Failed")
     if reason == _DEADLINE:
-        return Finding(
-            reason, f"Job {name} was active longer than its activeDeadlineSeconds (DeadlineExceeded)"
-        )
+        said = f"Job {name} was active longer than its activeDeadlineSeconds (DeadlineExceeded)"
+        return Finding(reason, with_pods_before(said, seen.recorded))
     pods, gone = _failure_candidates(seen, begun)
     return (
         pod_status.failure([*pods, *gone]) or _recorded(seen) or Finding(reason, text or f"Job {name} failed")

@@ -31,6 +31,9 @@ EVENTS_INTERVAL = 30.0
 _REPLICA_SET = re.compile(r'[Rr]eplica ?[Ss]et "([^"]+)"')
 """Every message of the condition Progressing names the current revision's ReplicaSet so."""
 
+_NO_REPLICA_SET = "ReplicaSetCreateError"
+"""Reason of the condition Progressing where the API server rejects the ReplicaSet of the newest revision."""
+
 
 def observe(seen: Observation) -> Outcome:
     """The outcome of a Deployment: the first that holds of scaled to zero, queued, ready, stuck, active."""
@@ -51,7 +54,7 @@ def observe(seen: Observation) -> Outcome:
     serving = _count(status.get("availableReplicas"))
     queued = _queued(seen, pods, serving, name)
     # A queue that admits pods one by one knows nothing of pods that the API server does not even create.
-    refused = NOTHING_FOUND if pods else refused_pods(status.get("conditions"), seen.now, seen.warning_event)
+    refused = NOTHING_FOUND if pods else _refused(seen)
     if queued is not None and not serving and all(pod_status.held_by_queue(pod) for pod in pods):
         if refused.finding is None:
             return replace(queued, requeue_after=refused.requeue_after)
@@ -131,6 +134,24 @@ def _until_deadline(seen: Observation, spec: Object) -> float | None:
     return left if left > 0 else None
 
 
+def _refused(seen: Observation) -> PodCheck:
+    """Why the ReplicaSet or its pods cannot be created; nothing in the first seconds."""
+    conditions = lenient_map(seen.child.get("status")).get("conditions")
+    if _lacks_replica_set(seen.child):
+        # In the form of the condition that a ReplicaSet has whose pods are rejected.
+        failed = {**_progressing(seen.child), "type": "ReplicaFailure", "status": "True"}
+        return refused_pods([failed], seen.now)
+    return refused_pods(conditions, seen.now, seen.warning_event)
+
+
+def _lacks_replica_set(deployment: Object) -> bool:
+    """Whether the newest revision has no ReplicaSet, as the API server rejects it.
+
+    The Deployment controller stops there: it notes neither the generation nor the end of the deadline.
+    """
+    return _progressing(deployment).get("reason") == _NO_REPLICA_SET
+
+
 def _check(seen: Observation, pods: list[Object]) -> PodCheck:
     return check_pods(seen, pods, f"Deployment {seen.workload.name}", None, expected=False)
 
@@ -142,8 +163,7 @@ def _stuck(
     message = f"Deployment {name} made no progress for {deadline} s (ProgressDeadlineExceeded)"
     finding, refused = _check(seen, pods).finding, False
     if finding is None:
-        conditions = lenient_map(seen.child.get("status")).get("conditions")
-        finding = refused_pods(conditions, seen.now, seen.warning_event).finding
+        finding = _refused(seen).finding
         refused = finding is not None
     if finding:
         message = f"{message}; {finding.message}"
@@ -170,16 +190,16 @@ def _active(
     delays = [deadline_in, requeue_after]
     if finding is None and queued is not None:
         finding = Finding(queued.reason, queued.message)
-    refused = False
-    if finding is None and len(pods) < wanted:
-        conditions = lenient_map(seen.child.get("status")).get("conditions")
-        finding, requeue_after, _ = refused_pods(conditions, seen.now, seen.warning_event)
-        refused = finding is not None
+    refused, outdated = False, _lacks_replica_set(seen.child)
+    if finding is None and (outdated or len(pods) < wanted):
+        finding, requeue_after, _ = _refused(seen)
+        refused = finding is not None and not outdated
         delays.append(EVENTS_INTERVAL if refused else requeue_after)
     next_check = min((seconds for seconds in delays if seconds is not None), default=None)
     if running:
         reached = sum(not pod_status.on_unready_node(pod) for pod in running)
-        message = f"{reached} of {wanted} pods run, not all are ready" if reached else "no pod is ready"
+        which = "of the revision before" if outdated else "not all are ready"
+        message = f"{reached} of {wanted} pods run, {which}" if reached else "no pod is ready"
         if lenient_map(seen.child.get("spec")).get("paused"):
             message += "; the Deployment is paused, what changed waits until its paused is false"
         return Outcome(

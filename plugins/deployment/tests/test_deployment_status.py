@@ -273,6 +273,35 @@ def test_a_service_that_made_no_progress_says_that_its_pods_are_refused() -> Non
     assert "; each pod is forbidden: exceeded quota" in found.message
 
 
+NO_REPLICA_SET = {
+    "type": "Progressing",
+    "status": "False",
+    "reason": "ReplicaSetCreateError",
+    "message": f'Failed to create new replica set "{NEW}": replicasets.apps "{NEW}" is forbidden: quota',
+}
+
+
+def test_a_replica_set_that_cannot_be_created_is_reported() -> None:
+    """The Deployment controller stops there, before it notes the generation; no pod is made or queued."""
+    state = {"conditions": [NO_REPLICA_SET]}
+    waits = Admission("pending", "Queued", "waits in queue blue", undecided=True)
+    for queue in ({}, {"queued": True}, {"queued": True, "admission": waits}):
+        found = seen(state, **queue)
+        assert (found.status, found.reason) == ("STARTING", "FailedCreate")
+        assert found.message == NO_REPLICA_SET["message"]
+    early = {**NO_REPLICA_SET, "lastTransitionTime": (NOW - timedelta(seconds=1)).isoformat()}
+    found = seen({"conditions": [early]})
+    assert (found.reason, found.requeue_after) == ("Starting", 2.0), "the next try may be taken"
+
+
+def test_a_rollout_whose_replica_set_cannot_be_created_is_reported() -> None:
+    """The pods of the revision before run on, as many as are wanted."""
+    state = {**status(2, 2, 2, generation=2), "conditions": [NO_REPLICA_SET]}
+    found = seen(state, pod("o", OLD), pod("p", OLD))
+    assert (found.status, found.reason) == ("RUNNING", "FailedCreate")
+    assert found.message == f"2 of 2 pods run, of the revision before; {NO_REPLICA_SET['message']}"
+
+
 def test_a_pod_with_a_gate_that_no_queue_holds_is_not_called_queued() -> None:
     """Somebody else's scheduling gate: its name, after the half minute that gates usually last."""
     held = pod("a", gated=True, state=WAITS)

@@ -19,6 +19,7 @@ from kaiwo_kueue.holding import (
     is_left_out,
     is_over_again,
     next_try,
+    unnamed_checks,
 )
 from kaiwo_kueue.kinds import (
     ADMISSION_GATE,
@@ -136,7 +137,8 @@ def _workload_admission(workload: Object, queue: str, facts: QueueFacts) -> Admi
                 return _waiting(workload, queue, reserved, facts, f" (it was evicted before: {message})")
             if is_left_out(workload, reason, reserved):
                 break
-            message = f"{_eviction_message(message, reserved, queue, facts)}{next_try(workload, reason)}"
+            text = _eviction_message(workload, message, reserved, queue, facts)
+            message = f"{text}{next_try(workload, reason)}"
         return Admission(state, reason, message, _since(condition), not_ready=reason in NOT_READY)  # type: ignore[arg-type]  # one of the literals
     return _waiting(workload, queue, by_type.get("QuotaReserved"), facts)
 
@@ -180,9 +182,11 @@ def _preemptor(message: str, facts: QueueFacts) -> str:
     return f"preempted by {name}: " if name else ""
 
 
-def _eviction_message(why: str, reserved: Object | None, queue: str, facts: QueueFacts) -> str:
+def _eviction_message(
+    workload: Object, why: str, reserved: Object | None, queue: str, facts: QueueFacts
+) -> str:
     """Why it was evicted, and what it has waited for since then."""
-    message = f"{_preemptor(why, facts)}{why}"
+    message = f"{_preemptor(why, facts)}{why}{unnamed_checks(workload, why)}"
     now = str((reserved or {}).get("message") or "") if (reserved or {}).get("status") == "False" else ""
     return message if not now or now == why else f"{message}; {now}{inactive_queue(reserved, queue, facts)}"
 

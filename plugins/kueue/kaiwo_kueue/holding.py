@@ -25,6 +25,10 @@ DEACTIVATED = "Deactivated"
 NOT_READY = ("PodsReadyTimeout", f"{DEACTIVATED}DueToRequeuingLimitExceeded")
 """Kueue's reasons of evictions because pods were not ready in time."""
 
+_UNNAMED_CHECK = "At least one admission check is false"
+_WAS_RETRY = "Previously: Retry"
+"""Kueue's message of an eviction by an admission check, and the end of that of the check from then on."""
+
 _STOPPED = ("ClusterQueueStopped", "LocalQueueStopped")
 
 QUEUE_REASONS = (INADMISSIBLE, *_STOPPED)
@@ -133,6 +137,24 @@ def next_try(workload: Object, reason: str) -> str:
         )
     at = requeued_at(workload)
     return f"; Kueue queues it again at {at}" if at else ""
+
+
+def unnamed_checks(workload: Object, why: str) -> str:
+    """The admission checks that evicted a Workload, to be added to a message of Kueue that names none.
+
+    Kueue up to 0.16 writes such a message, and resets all checks with the eviction.
+
+    Args:
+        workload: the Workload.
+        why: message of the condition Evicted.
+    """
+    checks = lenient_maps(lenient_map(workload.get("status")).get("admissionChecks"))
+    names = [lenient_text(check.get("name")) for check in checks if _has_evicted(check)]
+    return f": {', '.join(names)}" if why == _UNNAMED_CHECK and names else ""
+
+
+def _has_evicted(check: Object) -> bool:
+    return check.get("state") == "Retry" or lenient_text(check.get("message")).endswith(_WAS_RETRY)
 
 
 def _named(objects: Iterable[Object], name: str) -> Object | None:

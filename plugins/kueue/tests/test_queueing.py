@@ -393,6 +393,30 @@ def test_a_workload_that_was_made_inactive_while_it_waited_says_so(conditions: t
     assert answer.message.startswith("Workload job-train is not active; it stays so until spec.active")
 
 
+def test_an_admission_check_that_evicts_is_named() -> None:
+    """Kueue up to 0.16 does not name it, and resets all checks at once; later it names it itself."""
+    why = "At least one admission check is false"
+    held = workload(
+        condition("Evicted", "True", "AdmissionCheck", why),
+        condition("QuotaReserved", "False", "Pending", why),
+    )
+    reset = "Reset to Pending after eviction. Previously: "
+    held["status"]["admissionChecks"] = [
+        {"name": "budget", "state": "Pending", "message": f"{reset}Ready"},
+        {"name": "nodes", "state": "Pending", "message": f"{reset}Retry"},
+    ]
+    answer = admission(child(), facts(objects={kinds.WORKLOAD: (held,)}))
+    assert answer is not None
+    assert (answer.state, answer.reason) == ("evicted", "AdmissionCheck")
+    assert answer.message == f"{why}: nodes"
+    why = 'Evicted due to AdmissionCheck in Retry state: "nodes" (no capacity)'
+    for item in held["status"]["conditions"]:
+        item["message"] = why
+    answer = admission(child(), facts(objects={kinds.WORKLOAD: (held,)}))
+    assert answer is not None
+    assert answer.message == why
+
+
 def test_a_back_off_has_the_time_of_its_end() -> None:
     """After its pods were not ready in time, Kueue waits before it queues the Workload again."""
     waits = condition("Requeued", "False", "PodsReadyTimeout", str(TIMED_OUT["message"]))

@@ -5,11 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kaiwo.plugin.kit import pod_status
-from kaiwo.plugin.kit.json_access import lenient_map, one_line
-from kaiwo.plugin.kit.observe import WARNING_TIMEOUT, check_pods, failure, passed, reason_word, waiting
+from kaiwo.plugin.kit.json_access import lenient_map
+from kaiwo.plugin.kit.observe import (
+    WARNING_TIMEOUT,
+    check_pods,
+    failure,
+    passed,
+    reason_word,
+    waiting,
+    with_pods_before,
+)
 from kaiwo.plugin.kit.pod_status import works
 from kaiwo.plugin.kit.values import parse_time
 from kaiwo.plugin.observation import Finding, Outcome
+from kaiwo.workload.observe.ray_messages import failure_text
+from kaiwo.workload.observe.ray_workers import check_workers
 from kaiwo.workload.pods.ray_cluster import cluster_of
 
 if TYPE_CHECKING:
@@ -103,7 +113,7 @@ def _without_status(seen: Observation, metadata: Object, name: str) -> Outcome:
 
 
 def _said(text: str, status: Object) -> str:
-    message = one_line(status.get("message"))
+    message = failure_text(status.get("message"))
     return f"{text}: {message}" if message else text
 
 
@@ -115,7 +125,7 @@ def _failure(seen: Observation, status: Object, name: str) -> Finding:
     said = _said(f"RayJob {name} failed ({reason})", status)
     found = failure(seen, parse_time(status.get("startTime")))
     if found is None:
-        return Finding(reason, said)
+        return Finding(reason, with_pods_before(said, seen.recorded))
     return Finding(found.reason if reason == "Failed" else reason, f"{said}; {found.message}")
 
 
@@ -156,6 +166,11 @@ def _active(seen: Observation, status: Object, pods: list[Object], name: str) ->
             passed=("STARTING",),
             requeue_after=requeue_after,
         )
+    if finding is None:
+        cluster = lenient_map(seen.child.get("spec")).get("rayClusterSpec")
+        finding, later, lacking = check_workers(seen, cluster, f"RayJob {name}")
+        needs_events = needs_events or lacking
+        requeue_after = min((at for at in (requeue_after, later) if at is not None), default=None)
     state = status.get("jobDeploymentStatus")
     text = (_WAITING if state == "Waiting" else _STARTING).format(name)
     if isinstance(state, str) and state not in _USUAL:

@@ -550,6 +550,49 @@ def test_a_cluster_that_gets_no_pod_is_noticed() -> None:
     assert (found.needs_events is not None, found.pod_owner) == (True, ("RayCluster", "train-abc"))
 
 
+def test_a_deadline_before_the_job_runs_says_what_was_wrong_with_the_pods() -> None:
+    """KubeRay has a deadline of its own for that (1.6), and names no cause; the pods may be gone."""
+    pulls = "container h of pod head: ImagePullBackOff: image 'ray:1' cannot be pulled"
+    said = "The RayJob has passed the preRunningDeadlineSeconds."
+    failed = {"jobDeploymentStatus": "Failed", "reason": "PreRunningDeadlineExceeded", "message": said}
+    child = {"metadata": {"name": "train", "uid": "u"}, "spec": {}, "status": failed}
+    recorded = {"status": "STARTING", "reason": "ImagePullBackOff", "message": pulls}
+    workload = Workload.from_object({**MINIMAL, "status": recorded})
+    found = observe(Observation(workload, child, (), None, queued=False, now=NOW))
+    assert (found.status, found.reason) == ("FAILED", "PreRunningDeadlineExceeded")
+    assert found.message.endswith(f"{said}; its pods before: {pulls}")
+
+
+def test_pods_that_may_not_be_deleted_are_not_said_to_be_missing() -> None:
+    """The same condition of the RayCluster, also where a webhook forbids the deletion of a pod."""
+    refused = {
+        "type": "ReplicaFailure",
+        "status": "True",
+        "reason": "FailedDeleteWorkerPod",
+        "message": 'FailedDeleteWorkerPod\nadmission webhook "protect" denied the request',
+    }
+    status = {"jobStatus": "RUNNING", "rayClusterStatus": {"conditions": [refused]}}
+    found = seen(status, pods=[RUNNING_POD])
+    assert (found.status, found.reason) == ("RUNNING", "Running")
+
+
+def test_workers_that_are_rejected_beside_a_head_are_reported() -> None:
+    """KubeRay before 1.5 follows its cluster's conditions only when the job's own status changes."""
+    born = (NOW - timedelta(seconds=5)).isoformat()
+    head = {"metadata": {"name": "h", "creationTimestamp": born, "labels": {"ray.io/node-type": "head"}}}
+    event = Finding("FailedToCreateWorkerPod", 'pods "x-w" is forbidden: exceeded quota: gpus')
+    cluster = {"workerGroupSpecs": [{"groupName": "w", "replicas": 1}]}
+    child = {"metadata": {"name": "train", "uid": "u"}, "spec": {"rayClusterSpec": cluster}}
+    child["status"] = {"jobDeploymentStatus": "Initializing", "rayClusterName": "train-abc"}
+    workload = Workload.from_object(MINIMAL)
+    found = observe(Observation(workload, child, (head,), None, queued=False, now=NOW))
+    assert (found.needs_events is not None, found.pod_owner) == (True, ("RayCluster", "train-abc"))
+    seen_again = Observation(workload, child, (head,), None, queued=False, now=NOW, warning_event=event)
+    found = observe(seen_again)
+    assert (found.status, found.reason) == ("STARTING", "FailedCreate")
+    assert "RayJob train has no pod: each pod is forbidden: exceeded quota: gpus" in found.message
+
+
 def test_kuberays_event_tells_what_it_does_not_take() -> None:
     """ERROR with the event's reason and words as soon as they are known."""
     said = Finding("InvalidRayJobSpec", "The RayJob spec is invalid: BackoffLimit must be a positive integer")

@@ -6,25 +6,24 @@ from typing import TYPE_CHECKING
 
 from kaiwo.plugin.kit import pod_status
 from kaiwo.plugin.kit.json_access import lenient_map, lenient_maps, one_line
-from kaiwo.plugin.kit.observe import check_pods, waiting
+from kaiwo.plugin.kit.observe import check_pods, waiting, with_pods_before
 from kaiwo.plugin.kit.pod_status import looping, works
 from kaiwo.plugin.kit.values import parse_time
 from kaiwo.plugin.observation import Outcome
+from kaiwo.workload.observe.ray_workers import check_workers
 from kaiwo.workload.pods.ray_cluster import cluster_of
+from kaiwo_ray_service.applications import is_ready, not_running, unhealthy
 from kaiwo_ray_service.kinds import RAY_SERVICE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from kaiwo.plugin.kit.kinds import Object
     from kaiwo.plugin.observation import Observation
 
 _NODE_TYPE = "ray.io/node-type"
-_UNHEALTHY = ("UNHEALTHY", "DEPLOY_FAILED")
 _REFUSED = "InvalidRayService"
 """How the reasons of KubeRay's events about a RayService that it refuses begin."""
-_GIVEN_UP = ("ValidationFailed", "InitializingTimeout")
-"""Reasons of the condition Ready of a RayService that KubeRay 1.6 does not run."""
+_INVALID, _GIVEN_UP = "ValidationFailed", "InitializingTimeout"
+"""Reasons of the condition Ready of a RayService that KubeRay 1.6 does not run, or not any more."""
 
 
 def observe(seen: Observation) -> Outcome:
@@ -33,12 +32,12 @@ def observe(seen: Observation) -> Outcome:
     name, phase = seen.workload.name, status.get("phase")
     if phase == "Failed":
         text = _condition_text(status, "Unhealthy") or "too many resets, or it could not be deployed"
-        return Outcome("FAILED", "WrapperFailed", f"AppWrapper {name} failed: {text}", completed=seen.now)
+        text = with_pods_before(f"AppWrapper {name} failed: {text}", seen.recorded)
+        return Outcome("FAILED", "WrapperFailed", text, completed=seen.now)
     if phase == "Resetting":
         text = _condition_text(status, "Unhealthy") or "its pods were not healthy for too long"
-        return Outcome(
-            "STARTING", "WrapperReset", f"AppWrapper {name} deletes the service and starts it again: {text}"
-        )
+        text = f"AppWrapper {name} deletes the service and starts it again: {text}"
+        return Outcome("STARTING", "WrapperReset", with_pods_before(text, seen.recorded))
     pods = pod_status.current(seen.pods)
     suspended = phase in ("Suspended", "Suspending") or (bool(spec.get("suspend")) and not phase)
     if waits := waiting(seen, f"AppWrapper {name}", pods, suspended=suspended):
@@ -77,16 +76,6 @@ def _condition_text(status: Object, kind: str) -> str:
     return ""
 
 
-def applications(service: Object) -> Mapping[str, Object]:
-    """Ray Serve's applications by name: of the cluster in service, before there is one of the coming one."""
-    status = lenient_map(service.get("status"))
-    for name in ("activeServiceStatus", "pendingServiceStatus"):
-        found = lenient_map(lenient_map(status.get(name)).get("applicationStatuses"))
-        if found:
-            return {app: lenient_map(item) for app, item in found.items()}
-    return {}
-
-
 def active(seen: Observation, service: Object, pods: list[Object]) -> Outcome:
     """The outcome of a RayService that was started: broken applications, ready, running, starting.
 
@@ -96,12 +85,8 @@ def active(seen: Observation, service: Object, pods: list[Object]) -> Outcome:
         pods: pods of the current run.
     """
     name, started = seen.workload.name, pod_status.started(pods)
-    apps = applications(service)
-    for app, item in apps.items():
-        if item.get("status") in _UNHEALTHY:
-            text = one_line(item.get("message"))
-            said = f"application {app} is {item['status']}" + (f": {text}" if text else "")
-            return Outcome("ERROR", "ApplicationUnhealthy", said, started=started)
+    if broken := unhealthy(service):
+        return Outcome("ERROR", "ApplicationUnhealthy", broken, started=started)
     if refused := _refused_by_kuberay(seen, service, pods):
         return refused
     finding, requeue_after, needs_events = check_pods(
@@ -112,7 +97,7 @@ def active(seen: Observation, service: Object, pods: list[Object]) -> Outcome:
         expected=seen.workload.status.start_time is None,
     )
     crashing = any(looping(pod, seen.now, seen.recorded) for pod in pods)
-    if _is_ready(service, apps) and not crashing:
+    if is_ready(service) and not crashing:
         text = f"RayService {name} serves"
         return Outcome(
             status="READY",
@@ -122,7 +107,7 @@ def active(seen: Observation, service: Object, pods: list[Object]) -> Outcome:
             passed=("STARTING",),
             requeue_after=requeue_after,
         )
-    waits = ", ".join(f"{app} is {item.get('status') or 'not deployed'}" for app, item in apps.items())
+    waits = not_running(service)
     if any(works(pod, seen.now, seen.recorded) and _is_worker(pod) for pod in pods):
         text = f"the workers of RayService {name} run, it does not serve yet" + (
             f" ({waits})" if waits else ""
@@ -137,6 +122,11 @@ def active(seen: Observation, service: Object, pods: list[Object]) -> Outcome:
             passed=("STARTING",),
             requeue_after=requeue_after,
         )
+    if finding is None:
+        cluster = lenient_map(service.get("spec")).get("rayClusterConfig")
+        finding, later, lacking = check_workers(seen, cluster, f"RayService {name}")
+        needs_events = needs_events or lacking
+        requeue_after = min((at for at in (requeue_after, later) if at is not None), default=None)
     return Outcome(
         status="STARTING",
         reason=finding.reason if finding else "Starting",
@@ -155,8 +145,12 @@ def _refused_by_kuberay(seen: Observation, service: Object, pods: list[Object]) 
     # The condition stays after a correction, until the service is ready.
     known = status.get("observedGeneration") == metadata.get("generation") and pods
     for item in () if known else lenient_maps(status.get("conditions")):
-        if item.get("type") == "Ready" and (reason := item.get("reason")) in _GIVEN_UP:
-            return Outcome("ERROR", str(reason), f"{what}: {one_line(item.get('message'))}")
+        reason, said = item.get("reason"), one_line(item.get("message"))
+        if item.get("type") == "Ready" and reason == _INVALID:
+            return Outcome("ERROR", _INVALID, f"{what}: {said}")
+        if item.get("type") == "Ready" and reason == _GIVEN_UP:
+            text = f"KubeRay gave up RayService {seen.workload.name}: {said}"
+            return Outcome("ERROR", _GIVEN_UP, with_pods_before(text, seen.recorded))
     if event is not None and not pods and event.reason.startswith(_REFUSED):
         return Outcome("ERROR", event.reason, f"{what}: {event.message}")
     return None
@@ -169,13 +163,6 @@ def _ray_cluster(service: Object) -> tuple[str, str] | None:
         if found := cluster_of(lenient_map(status.get(name))):
             return found
     return None
-
-
-def _is_ready(service: Object, apps: Mapping[str, Object]) -> bool:
-    conditions = lenient_maps(lenient_map(service.get("status")).get("conditions"))
-    if any(item.get("type") == "Ready" and item.get("status") == "True" for item in conditions):
-        return True
-    return bool(apps) and all(item.get("status") == "RUNNING" for item in apps.values())
 
 
 def _is_worker(pod: Object) -> bool:

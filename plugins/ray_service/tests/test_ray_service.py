@@ -377,6 +377,21 @@ def test_a_service_that_kuberay_does_not_run_is_an_error_in_its_words(reason: st
         assert (found.reason == reason and "no user" in found.message) is (word == "ERROR")
 
 
+def test_a_service_that_kuberay_gives_up_says_what_was_wrong_with_its_pods() -> None:
+    """KubeRay 1.6 deletes them with its clusters, and names the timeout alone."""
+    pulls = "container ray of pod w: ImagePullBackOff: image 'ray:1' cannot be pulled"
+    recorded = {"status": "STARTING", "reason": "ImagePullBackOff", "message": pulls}
+    said = "RayService failed to become ready within configured timeout of 10m"
+    ready = {"type": "Ready", "status": "False", "reason": "InitializingTimeout", "message": said}
+    child = {"metadata": {"name": "chat"}, "spec": {}, "status": {"conditions": [ready]}}
+    for _ in range(2):
+        workload = Workload.from_object({**MINIMAL, "status": recorded})
+        found = bare.observe(Observation(workload, child, (), None, queued=False, now=NOW))
+        assert (found.status, found.reason) == ("ERROR", "InitializingTimeout")
+        assert found.message == f"KubeRay gave up RayService chat: {said}; its pods before: {pulls}"
+        recorded = {"status": found.status, "reason": found.reason, "message": found.message}
+
+
 def test_a_service_that_kuberay_refuses_in_an_event_alone_is_an_error() -> None:
     """KubeRay before 1.6 sets no condition; the event is about the RayService, not about its wrapper."""
     child = {"metadata": {"name": "chat"}, "spec": {}, "status": {"phase": "Running"}}
@@ -443,6 +458,37 @@ def test_a_service_with_a_pod_that_crashes_has_one_status_whether_ray_is_ready_o
     ((status, reason, message),) = found
     assert (status, reason) == (word, "CrashLoopBackOff")
     assert f"pod {crashing}: CrashLoopBackOff, at least 2 restarts, last exited with code 1" in message
+
+
+def test_a_wrapper_that_gives_up_says_what_was_wrong_with_its_pods() -> None:
+    """AppWrapper counts the pods that are not ready, and deletes them; only the status has the cause."""
+    pulls = (
+        "container ray of pod w: ImagePullBackOff: image 'ray:1' cannot be pulled; it does not exist there"
+    )
+    recorded = {"status": "STARTING", "reason": "ImagePullBackOff", "message": pulls}
+    unhealthy = {
+        "type": "Unhealthy",
+        "status": "True",
+        "reason": "InsufficientPodsReady",
+        "message": "1 pods pending; 1 pods running; 0 pods succeeded",
+    }
+    for phase, reason in (
+        ("Resetting", "WrapperReset"),
+        ("Resetting", "WrapperReset"),
+        ("Failed", "WrapperFailed"),
+    ):
+        child = {
+            "metadata": {"name": "chat"},
+            "spec": {},
+            "status": {"phase": phase, "conditions": [unhealthy]},
+        }
+        workload = Workload.from_object({**MINIMAL, "status": recorded})
+        found = observe(Observation(workload, child, (), None, queued=False, now=NOW))
+        assert found.reason == reason
+        assert found.message.endswith(
+            f"InsufficientPodsReady {unhealthy['message']}; its pods before: {pulls}"
+        )
+        recorded = {"status": found.status, "reason": found.reason, "message": found.message}
 
 
 def test_a_wrapper_that_somebody_suspended_says_so() -> None:
@@ -647,6 +693,93 @@ def test_a_bare_service_is_read_like_a_wrapped_one() -> None:
     ):
         child = {"metadata": {"name": "chat"}, "spec": spec, "status": status}
         assert bare.observe(Observation(workload, child, (), None, queued=False, now=NOW)).status == word
+
+
+def serve(app: str, deployment: str, message: str, said: str = "") -> Any:
+    """A service's ``applicationStatuses`` as KubeRay copies them from Ray Serve."""
+    deployments = {"LLM": {"status": deployment, "message": message}, "Router": {"status": "HEALTHY"}}
+    return {"chat": {"status": app, "message": said, "serveDeploymentStatuses": deployments}}
+
+
+def served(applications: Any, *pods: Any, **status: Any) -> Any:
+    """What is made of a RayService whose only cluster has these applications."""
+    inner = {"activeServiceStatus": {"applicationStatuses": applications}, **status}
+    child = {"metadata": {"name": "chat"}, "spec": {}, "status": inner}
+    return bare.observe(Observation(Workload.from_object(MINIMAL), child, pods, None, queued=False, now=NOW))
+
+
+def test_an_application_that_fails_says_why_its_deployment_does() -> None:
+    """Ray's message about the application names the deployment and no more; its stack is left out."""
+    stack = (
+        "The deployment failed to start 3 times in a row. See controller logs for details. Error:\n"
+        "ray::ServeReplica:chat:LLM.initialize_and_get_metadata() (pid=521, ip=10.244.0.7)\n"
+        '  File "/app/llm.py", line 12, in __init__\n'
+        "torch.OutOfMemoryError: HIP out of memory.\n"
+    )
+    failed = serve("DEPLOY_FAILED", "DEPLOY_FAILED", stack, "Failed to update the deployments ['LLM'].")
+    found = served(failed, HEAD, WORKER)
+    assert (found.status, found.reason) == ("ERROR", "ApplicationUnhealthy")
+    assert found.message == (
+        "application chat is DEPLOY_FAILED: Failed to update the deployments ['LLM']; deployment LLM: The "
+        "deployment failed to start 3 times in a row. See controller logs for details. Error: "
+        "torch.OutOfMemoryError: HIP out of memory"
+    )
+
+
+def test_an_application_that_waits_for_resources_says_which() -> None:
+    """Without what is free at the moment, which changes all the time."""
+    texts = set()
+    for free in ('{"CPU": 7.0}', '{"CPU": 6.0}'):
+        waits = (
+            "Deployment 'LLM' in application 'chat' has 1 replicas that have taken more than 30s to be "
+            'scheduled. Resources required for each replica: {"CPU": 1.0, "GPU": 8.0}, total resources '
+            f"available: {free}. Use `ray status` for more details."
+        )
+        found = served(serve("DEPLOYING", "UPDATING", waits), HEAD, WORKER)
+        assert (found.status, found.reason) == ("RUNNING", "Running")
+        texts.add(found.message)
+    (text,) = texts
+    assert 'Resources required for each replica: {"CPU": 1.0, "GPU": 8.0})' in text
+
+
+def test_workers_that_are_rejected_beside_a_head_are_reported() -> None:
+    """A RayService does not follow the conditions of its RayCluster; an event about that has the cause."""
+    born = (NOW - timedelta(seconds=5)).isoformat()
+    head = {"metadata": {"name": "h", "creationTimestamp": born, "labels": {"ray.io/node-type": "head"}}}
+    event = Finding("FailedToCreateWorkerPod", 'pods "x-w" is forbidden: exceeded quota: gpus')
+    spec = {"rayClusterConfig": {"workerGroupSpecs": [{"groupName": "w", "replicas": 1}]}}
+    inner = {"pendingServiceStatus": {"rayClusterName": "chat-abc"}}
+    child = {"metadata": {"name": "chat"}, "spec": spec, "status": inner}
+    workload = Workload.from_object(MINIMAL)
+    found = bare.observe(Observation(workload, child, (head,), None, queued=False, now=NOW))
+    assert (found.needs_events is not None, found.pod_owner) == (True, ("RayCluster", "chat-abc"))
+    seen = Observation(workload, child, (head,), None, queued=False, now=NOW, warning_event=event)
+    found = bare.observe(seen)
+    assert (found.status, found.reason) == ("STARTING", "FailedCreate")
+    assert "RayService chat has no pod: each pod is forbidden: exceeded quota: gpus" in found.message
+
+
+def test_an_upgrade_that_fails_says_that_the_cluster_before_serves() -> None:
+    """While there are two clusters, KubeRay from 1.3 on has the applications of the coming one alone."""
+    upgrade = {
+        "conditions": [
+            {"type": "Ready", "status": "True", "reason": "NonZeroServeEndpoints"},
+            {"type": "UpgradeInProgress", "status": "True", "reason": "BothActivePendingClustersExist"},
+        ],
+        "activeServiceStatus": {"rayClusterName": "chat-aaaaa"},
+        "pendingServiceStatus": {
+            "rayClusterName": "chat-bbbbb",
+            "applicationStatuses": serve("DEPLOY_FAILED", "UPDATING", "", "No module named 'vllm'"),
+        },
+    }
+    found = served(None, HEAD, WORKER, **upgrade)
+    assert (found.status, found.reason) == ("ERROR", "ApplicationUnhealthy")
+    assert found.message == (
+        "application chat is DEPLOY_FAILED: No module named 'vllm'; that is on the new RayCluster "
+        "chat-bbbbb, RayCluster chat-aaaaa serves on as before"
+    )
+    upgrade["pendingServiceStatus"] = {"rayClusterName": "chat-bbbbb"}
+    assert served(None, HEAD, WORKER, **upgrade).status == "READY"
 
 
 NAMES = st.sampled_from(

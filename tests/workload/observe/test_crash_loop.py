@@ -133,6 +133,23 @@ def test_a_container_that_cannot_start_recovers_like_one_that_ran_for_no_time(we
     assert web.runs(1) == pytest.approx(9)
 
 
+def test_a_container_that_the_runtime_never_starts_is_hardly_written(web: Service) -> None:
+    """A kubelet shows RunContainerError at each try, and CrashLoopBackOff in between."""
+    said = 'failed to create containerd task: exec: "pyton": executable file not found in $PATH: unknown'
+    ended = {"exitCode": 128, "reason": "StartError", "startedAt": "1970-01-01T00:00:00Z", "message": said}
+    web.last = {"terminated": ended}
+    for _ in range(20):
+        web.sees(BROKEN, waiting={"reason": "RunContainerError", "message": said})
+        web.restarts += 1
+        web.now += timedelta(seconds=1)
+        web.sees(BROKEN, waiting={"reason": "CrashLoopBackOff", "message": "back-off 10s"})
+        web.now += timedelta(seconds=60)
+    assert [item[1] for item in web.written if item[1] != "Starting"] == [
+        "RunContainerError", *["CrashLoopBackOff"] * 5  # with 1, 2, 5, 10 and 20 restarts
+    ]  # fmt: skip
+    assert "executable file not found in $PATH" in web.written[-1][2]
+
+
 @pytest.mark.parametrize(
     ("count", "text"),
     [(0, ""), (1, "1 restart"), (2, "at least 2 restarts"), (4, "at least 2 restarts"),

@@ -10,6 +10,11 @@ from kaiwo.workload.observe.exit_codes import exit_text
 
 POD = {"spec": {"containers": [{"name": "c", "resources": {"limits": {"memory": "2Gi"}}}]}}
 
+OCI = (
+    "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create "
+    "failed: unable to start container process: error during container init: "
+)
+NOT_FOUND = "executable file not found in $PATH"
 UNLIMITED = (
     "exited with code 137 (SIGKILL, not for its memory limit: the node was short of memory, "
     "or a process killed it)"
@@ -48,6 +53,16 @@ UNLIMITED = (
             {"exitCode": 137, "reason": "ContainerStatusUnknown"},
             POD,
             "ended unseen, as its node or its container runtime failed; code 137 stands for unknown",
+        ),
+        (
+            {"exitCode": 128, "reason": "StartError", "message": f'{OCI}exec: "pyton": {NOT_FOUND}: unknown'},
+            POD,
+            f'could not be started (StartError): exec: "pyton": {NOT_FOUND}',
+        ),
+        (
+            {"exitCode": 128, "reason": "ContainerCannotRun"},
+            POD,
+            "could not be started (ContainerCannotRun)",
         ),
         ({"exitCode": 127}, {}, "exited with code 127 (the command was not found)"),
         ({"exitCode": 1}, {}, "exited with code 1"),

@@ -83,3 +83,32 @@ def test_a_failed_node_is_the_cause_of_what_ends_before_it_is_noticed() -> None:
     }
     gone = pod("b", stopped=True, conditions=[condition])
     assert cause(pod("a", ended("m", 1, "10")), gone).reason == "NodeLost"
+
+
+def test_a_pod_that_a_device_taint_deletes_says_so() -> None:
+    """Kubernetes 1.36 deletes pods whose GPU, of a ResourceClaim, has a taint; SIGTERM says nothing."""
+    condition = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "DeletionByDeviceTaintManager",
+        "message": "Device Taint manager: deleting due to NoExecute taint",
+    }
+    gone = pod("a", ended("m", 143, "10"), stopped=True, conditions=[condition])
+    gone["spec"] = {"nodeName": "amd-1"}
+    assert cause(gone).reason == "Evicted"
+    assert cause(gone).message == f"pod a was deleted from node amd-1: {condition['message']}"
+
+
+def test_a_pod_that_kueue_ends_says_so() -> None:
+    """Kueue 0.17 fails pods that wait for a node with a new taint; no container of theirs ever ran."""
+    condition = {
+        "type": "TerminatedByKueue",
+        "status": "True",
+        "reason": "UnschedulableOnAssignedNode",
+        "message": "Pod terminated by Kueue NodeController due to node taint",
+    }
+    ended_by_kueue = pod("a", conditions=[condition])
+    assert cause(ended_by_kueue).reason == "UnschedulableOnAssignedNode"
+    assert cause(ended_by_kueue).message == f"pod a was ended by its queue: {condition['message']}"
+    ran = pod("a", ended("m", 3, "10"), conditions=[condition])
+    assert cause(ran).reason == "ExitCode", "what its container says comes first"

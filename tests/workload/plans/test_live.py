@@ -245,7 +245,35 @@ def unschedulable(text: str, reason: str = "Unschedulable") -> Object:
             "; the registry serves HTTP, and the node expects HTTPS",
         ),
         ("failed to extract layer: write /x: no space left on device", "; the node's disk is full"),
-        ("dial tcp: i/o timeout", ""),
+        (
+            'failed to do request: Head "https://r.example/v2/x": dial tcp 10.0.0.9:443: i/o timeout',
+            "; the node does not reach the registry",
+        ),
+        (
+            "proxyconnect tcp: dial tcp 10.0.0.9:3128: connect: connection refused",
+            "; the node does not reach the registry",
+        ),
+        (
+            "dial tcp: lookup r.example on 10.96.0.10:53: server misbehaving",
+            "; the node does not reach the registry",
+        ),
+        (
+            "failed to copy: read tcp 10.0.0.5:4412->10.0.0.9:443: read: connection reset by peer",
+            "; the connection to the registry broke off",
+        ),
+        (
+            'Container image "no/such:1" is not present with pull policy of Never',
+            "; the node does not have it, and its imagePullPolicy is Never",
+        ),
+        (
+            'couldn\'t parse image name "No/x": invalid reference format: repository name must be lowercase',
+            "; its name has upper case letters",
+        ),
+        (
+            'Failed to apply default image tag "x:": couldn\'t parse image name "x:": invalid reference',
+            "; no image can have this name",
+        ),
+        ("failed to copy: context canceled", ""),
     ],
 )
 def test_an_image_that_cannot_be_pulled_is_reported_with_the_cause(

@@ -160,6 +160,8 @@ def test_what_never_ran_has_no_start(world: World) -> None:
     judged(world, "Failed", "DeadlineExceeded")
     world.set(pods=())
     assert reported(world) == ("FAILED", "DeadlineExceeded")
+    assert "its pods before: container" in world.status["message"]
+    assert "cannot be pulled" in world.status["message"]
     assert "startTime" not in world.status
     assert world.status["completionTime"] == ENDED
 
@@ -175,7 +177,7 @@ def test_a_container_that_the_runtime_could_not_start_has_no_start(world: World)
     world.set(pods=(pod,))
     judged(world, "Failed")
     assert reported(world) == ("FAILED", "ExitCode")
-    assert "/bin/bash" in world.status["message"]
+    assert world.status["message"].endswith(f" could not be started (StartError): {text}")
     assert "startTime" not in world.status
     assert world.status["completionTime"] == ENDED
 
