@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-import textwrap
 from typing import TYPE_CHECKING
 
 import click
 
 from kaiwo.cli.options import settings
+from kaiwo.cli.output.layout import wrap
 from kaiwo.cli.output.table import terminal_width
 from kaiwo.cli.terminal import clean, styled_status
 from kaiwo.client.kinds import SHORT
@@ -85,9 +85,7 @@ def _text(text: str, *, first: str, rest: str, bold: str = "") -> None:
     if sys.stdout.isatty():
         # The marks may be coloured: their escape sequences take no room.
         room = terminal_width() - len(click.unstyle(first))
-        lines = textwrap.wrap(
-            plain, max(_NARROWEST, room), break_long_words=False, break_on_hyphens=False
-        ) or [""]
+        lines = wrap(plain, max(_NARROWEST, room))
     if bold and _colored() and lines[0].startswith(bold):
         lines[0] = click.style(bold, bold=True) + lines[0][len(bold) :]
     click.echo(first + f"\n{rest}".join(lines))
