@@ -8,7 +8,7 @@ import msgspec
 
 from kaiwo.api.status_words import TERMINAL
 from kaiwo.client.errors import ClientError
-from kaiwo.client.lookup import label
+from kaiwo.client.lookup import label, reference
 from kaiwo.engine.resource import POD
 from kaiwo.workload.labels import ADOPTED, DOWNLOADER, POD_LABEL, RUN_ID, TYPE
 from kaiwo.workload.pods.requests import is_sidecar
@@ -253,15 +253,16 @@ def _downloads(workload: Object) -> bool:
 def why_no_pods(workload: Object, *, download: bool = False) -> NoPods:
     """The error for a workload without pods, in the words of its status."""
     name, word = label(workload), workload_word(workload)
+    named = reference(workload)
     status = workload.get("status") or {}
     reason = str(status.get("message") or status.get("reason") or "")
     if download and not _downloads(workload):
-        return NoPods(f"{name} downloads nothing: spec.storage names no download", f"kaiwo logs {name}")
+        return NoPods(f"{name} downloads nothing: spec.storage names no download", f"kaiwo logs {named}")
     what = "download pod" if download else "pod"
     if not word:
         said = "not yet observed by an operator"
         return NoPods(f"{name} has no {what} yet ({said})", "kaiwo doctor checks whether an operator runs")
     said = f"{word}: {reason}" if reason else word
     if word in TERMINAL or (download and word in ("RUNNING", "READY")):
-        return NoPods(f"{name} has no {what} any more ({said})", f"kaiwo status {name}")
-    return NoPods(f"{name} has no {what} yet ({said})", f"kaiwo status {name}; logs -f waits for it")
+        return NoPods(f"{name} has no {what} any more ({said})", f"kaiwo status {named}")
+    return NoPods(f"{name} has no {what} yet ({said})", f"kaiwo status {named}; logs -f waits for it")

@@ -107,18 +107,27 @@ def test_why_there_is_no_pod(status: dict[str, str], download: bool, text: str) 
     storage = {"huggingFace": {"preCacheRepos": [{"repoId": "a/b"}]}}
     workload = {
         "kind": "KaiwoJob",
-        "metadata": {"name": "train"},
+        "metadata": {"name": "train", "namespace": "team"},
         "spec": {"storage": storage},
         "status": status,
     }
-    assert str(why_no_pods(workload, download=download)) == text
+    found = why_no_pods(workload, download=download)
+    assert str(found) == text
+    assert "train -n team" in found.next_step or "kaiwo doctor" in found.next_step
 
 
 @pytest.mark.parametrize("spec", [{}, {"storage": None}, {"storage": {"data": {"storageSize": "1Gi"}}}])
 def test_a_workload_without_downloads_never_had_a_download_pod(spec: dict[str, Any]) -> None:
     """A pod that is gone and one that never was are told apart, whatever the status is."""
-    workload = {"kind": "KaiwoJob", "metadata": {"name": "train"}, "spec": spec, "status": {}}
-    assert str(why_no_pods(workload, download=True)).startswith("job/train downloads nothing")
+    workload = {
+        "kind": "KaiwoJob",
+        "metadata": {"name": "train", "namespace": "team"},
+        "spec": spec,
+        "status": {},
+    }
+    found = why_no_pods(workload, download=True)
+    assert str(found).startswith("job/train downloads nothing")
+    assert found.next_step == "kaiwo logs job/train -n team"
 
 
 def with_sidecar(policy: str, **status: Any) -> dict[str, Any]:

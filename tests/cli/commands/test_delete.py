@@ -26,6 +26,7 @@ class WorkloadServer(ThreadingHTTPServer):
     Attributes:
         workloads: by namespace, plural and name.
         kept: names that the caller may not delete.
+        held: names of workloads that something holds back while they are deleted.
         asked: method and path of each request.
     """
 
@@ -33,6 +34,7 @@ class WorkloadServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.workloads: dict[tuple[str, str, str], dict[str, Any]] = {}
         self.kept: set[str] = set()
+        self.held: set[str] = set()
         self.asked: list[str] = []
         for name in ("a", "b", "c"):
             self.add("team", "kaiwojobs", name)
@@ -82,7 +84,11 @@ class _Handler(BaseHTTPRequestHandler):
             message = f'{key[1]} "{key[2]}" is forbidden: no rights'
             self._answer(403, {"kind": "Status", "code": 403, "reason": "Forbidden", "message": message})
             return
-        self._one(key, lambda _: self._answer(200, self.server.workloads.pop(key)))
+        if key[2] in self.server.held:
+            self.server.workloads[key]["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:00Z"
+            self._one(key, lambda obj: self._answer(200, obj))
+        else:
+            self._one(key, lambda _: self._answer(200, self.server.workloads.pop(key)))
 
     def log_message(self, *_: object) -> None:
         """Be silent."""
@@ -261,3 +267,16 @@ def test_what_was_deleted_is_data_on_request(cli: Cli, server: WorkloadServer) -
     assert json.loads(cli("delete", "b", "-o", "json").out)["metadata"]["name"] == "b"
     server.kept = {"c"}
     assert cli("delete", "c", "-o", "name").out == ""
+
+
+def test_the_next_command_is_about_the_namespace_that_was_meant(cli: Cli, server: WorkloadServer) -> None:
+    """It names -n, or it would look in the context's namespace and find nothing."""
+    server.add("other", "kaiwojobs", "x")
+    server.held = {"x"}
+    deleted = cli("delete", "x", "-n", "other", "--timeout", "10ms")
+    assert deleted.code == 4
+    assert deleted.err.endswith("still being deleted: job/x\nhint: kaiwo list -n other\n")
+    sound = manifest("x").replace('"nonsense": 1', '"image": "registry.example/a:1"')
+    again = cli("submit", "-f", "-", "-n", "other", stdin=sound.encode())
+    assert again.code == 1
+    assert "job/x is still being deleted; wait until kaiwo list -n other does not show it" in again.err
