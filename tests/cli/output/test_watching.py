@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+
 import click
 import pytest
 
@@ -42,6 +45,33 @@ def test_nothing_is_read_while_nothing_changes(capsys: pytest.CaptureFixture[str
     )
     assert len(reads) == 2
     assert capsys.readouterr().out.count("x") == 5
+
+
+def test_a_pipe_gets_nothing_while_nothing_changes(capsys: pytest.CaptureFixture[str]) -> None:
+    """An age that grows is no change: a file would get the whole table every other second."""
+    answers = iter([False, False, True])
+    ages = iter(["train 5s", "train 9s"])
+    watching.watch(
+        lambda: None, lambda _: click.echo(next(ages)), lambda _: next(answers), on_terminal=False, rounds=2
+    )
+    assert capsys.readouterr().out == "train 5s\ntrain 9s\n"
+    assert list(answers) == []
+
+
+def test_a_watch_ends_with_its_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``kaiwo status train -w | grep -m 1 RUNNING`` ends, also if nothing changes any more."""
+    reader, writer = os.pipe()
+    with os.fdopen(writer, "w") as stream:
+        monkeypatch.setattr(sys, "stdout", stream)
+
+        def unchanged(_: float) -> bool:
+            if asked:
+                os.close(asked.pop())
+            return False
+
+        asked = [reader]
+        with pytest.raises(BrokenPipeError):
+            watching.watch(lambda: None, lambda _: None, unchanged, on_terminal=False)
 
 
 def test_an_answer_that_fails_for_a_moment_ends_nothing(capsys: pytest.CaptureFixture[str]) -> None:
