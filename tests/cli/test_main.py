@@ -129,6 +129,46 @@ def test_help_begins_with_examples(cli: Cli, name: str) -> None:
     assert example.startswith("    ")
 
 
+FOREIGN = "\u7814\u7a76"
+CHECK_FOREIGN = f"""\
+apiVersion: kaiwo.silogen.ai/v1alpha1
+kind: KaiwoJob
+metadata: {{name: train}}
+spec: {{image: a/b:1, user: {FOREIGN}}}
+"""
+
+
+def _written(stdout: int, work: Path) -> subprocess.Popen[bytes]:
+    """A process in a locale that is not UTF-8, whose output goes to a file descriptor."""
+    (work / "job.yaml").write_text(CHECK_FOREIGN, encoding="utf-8")
+    code = "from kaiwo.cli.main import main; main()"
+    return subprocess.Popen(
+        [sys.executable, "-c", code, "submit", "--dry-run=client", "job.yaml", "-o", "yaml"],
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        cwd=work,
+        env={**os.environ, "PYTHONIOENCODING": "latin-1", "KUBECONFIG": "/nonexistent"},
+    )
+
+
+def test_data_is_utf8_in_every_locale(tmp_path: Path) -> None:
+    """As kubectl writes it; in other locales it was an internal error, or JSON that no parser reads."""
+    out, err = _written(subprocess.PIPE, tmp_path).communicate(timeout=60)
+    assert f"user: {FOREIGN}".encode() in out
+    assert b"error" not in err
+
+
+def test_a_terminal_gets_what_it_can_show(tmp_path: Path) -> None:
+    """And escapes of the rest."""
+    master, slave = os.openpty()
+    done = _written(slave, tmp_path)
+    os.close(slave)
+    _, err = done.communicate(timeout=60)
+    assert b"error" not in err
+    assert rb"user: \u7814\u7a76" in os.read(master, 1 << 16)
+    os.close(master)
+
+
 def test_an_unknown_command_is_answered_with_the_nearest(cli: Cli) -> None:
     """A typing error is answered with the nearest known word; it is wrong usage."""
     result = cli("lst")

@@ -10,7 +10,7 @@ import click
 from kaiwo.cli.options import settings
 from kaiwo.cli.output.layout import wrap
 from kaiwo.cli.output.table import terminal_width
-from kaiwo.cli.terminal import clean, styled_status
+from kaiwo.cli.terminal import can_show, clean, styled_status
 from kaiwo.client.kinds import SHORT
 
 if TYPE_CHECKING:
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from kaiwo.plugin.diagnosis import ChainLink
 
 _MARKS = {"ok": ("✔", "green"), "waits": ("…", "yellow"), "failed": ("✘", "red"), "unknown": ("?", "yellow")}
+_ASCII_MARKS = {"ok": "+", "waits": ".", "failed": "x", "unknown": "?"}
+"""For a terminal that cannot show the others."""
+
 _NARROWEST = 30
 _INDENT = "  "
 _WIDEST_NAME = 48
@@ -92,7 +95,9 @@ def _text(text: str, *, first: str, rest: str, bold: str = "") -> None:
 
 
 def _mark(state: str) -> str:
-    mark, color = _MARKS.get(state, _MARKS["unknown"])
+    state = state if state in _MARKS else "unknown"
+    mark, color = _MARKS[state]
+    mark = mark if can_show(mark) else _ASCII_MARKS[state]
     return click.style(mark, fg=color) if _colored() else mark
 
 

@@ -127,6 +127,16 @@ def test_a_page_is_as_it_was_reviewed(name: str, capsys: pytest.CaptureFixture[s
     assert_golden(page(PAGES[name](), capsys), GOLDEN / f"why-{name}.txt")
 
 
+def test_marks_are_ascii_where_the_terminal_has_no_others(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As for kaiwo doctor."""
+    monkeypatch.setattr("kaiwo.cli.output.verdict_page.can_show", str.isascii)
+    text = page(_image(), capsys)
+    assert "\nx ImagePullBackOff" in text
+    assert text.isascii()
+
+
 @pytest.mark.parametrize("width", [40, 80, 200])
 def test_a_page_fits_its_terminal(
     width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
