@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kaiwo.cli import kit
 from kaiwo.cli.options import settings
 from kaiwo.cli.output.layout import wrap
 from kaiwo.cli.output.table import terminal_width
@@ -47,7 +48,7 @@ def write_verdict(verdict: Verdict) -> None:
             _headline(cause.state, cause.code + by, cause.message, indent=_INDENT)
     _chain(verdict.chain)
     for sentence in verdict.unread:
-        click.echo(f"warning: not read: {clean(sentence)}", err=True)
+        kit.say(f"warning: not read: {sentence}")
 
 
 def _section(title: str, lines: Sequence[str]) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from kaiwo.cli import kit
 from kaiwo.cli.failures import plain, until_interrupted
 from kaiwo.cli.output.layout import width_of
 from kaiwo.cli.terminal import clean, overwrites
@@ -121,7 +122,7 @@ def _read(read: Callable[[], T]) -> T:
             if not is_transient(error):
                 raise
             message = clean(plain(error)) or "timed out"
-            click.echo(f"warning: no answer from the API server: {message}; trying again", err=True)
+            kit.say(f"warning: no answer from the API server: {message}; trying again")
             time.sleep(delay)
             delay = min(2 * delay, _MAX_DELAY)
 

@@ -9,6 +9,7 @@ import click
 import pytest
 
 from kaiwo.cli import failures
+from kaiwo.cli.options import GlobalOptions
 from kaiwo.cli.output import watching
 from kaiwo.engine.errors import ConnectionBroken, Forbidden
 
@@ -75,7 +76,7 @@ def test_a_watch_ends_with_its_reader(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_answer_that_fails_for_a_moment_ends_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    """A warning says that it is tried again; what cannot heal by itself is an error."""
+    """A warning says that it is tried again, but not with -q; what cannot heal by itself is an error."""
     answers: list[str | Exception] = [ConnectionBroken("refused"), "a"]
 
     def read() -> str:
@@ -84,10 +85,15 @@ def test_an_answer_that_fails_for_a_moment_ends_nothing(capsys: pytest.CaptureFi
             raise answer
         return answer
 
-    watching.watch(read, click.echo, lambda _: True, on_terminal=False, rounds=1)
+    with click.Context(click.Command("list"), obj=GlobalOptions()):
+        watching.watch(read, click.echo, lambda _: True, on_terminal=False, rounds=1)
     captured = capsys.readouterr()
     assert captured.out == "a\n"
     assert captured.err == "warning: no answer from the API server: refused; trying again\n"
+    answers += [ConnectionBroken("refused"), "b"]
+    with click.Context(click.Command("list"), obj=GlobalOptions(verbosity=-1)):
+        watching.watch(read, click.echo, lambda _: True, on_terminal=False, rounds=1)
+    assert capsys.readouterr() == ("b\n", "")
     answers.append(Forbidden(403, "Forbidden", "no rights"))
     with pytest.raises(Forbidden):
         watching.watch(read, click.echo, lambda _: True, on_terminal=False, rounds=1)
