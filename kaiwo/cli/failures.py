@@ -133,6 +133,7 @@ def _reworded(error: click.ClickException, called: Callable[[], tuple[str, click
         text = f"no such option '{error.option_name}'" if meant else _unknown_option(error)
     else:
         text = _NO_INTEGER.sub("is not a whole number", error.format_message().rstrip("."))
+    text = text.replace(". Did you mean", "; did you mean")
     # click lists the choices of a missing argument one a line.
     text = " ".join(text.replace(". Choose from:", "; choose one of:").split())
     text = text[:1].lower() + text[1:]

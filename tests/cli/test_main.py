@@ -393,6 +393,13 @@ def test_an_option_of_kubectl_is_not_taken_for_a_typing_error(
     assert wrong not in said if wrong else 'did you mean "--container"?' in said
 
 
+def test_a_misspelt_command_of_a_group_is_answered_as_every_other(cli: Cli) -> None:
+    """Groups of click have sentences of their own."""
+    result = cli("plugin", "nw")
+    assert result.code == 2
+    assert result.err == "error: no such command 'nw'; did you mean 'new'?\nhint: kaiwo plugin --help\n"
+
+
 def test_a_command_that_cannot_be_loaded_names_where_it_should_be() -> None:
     """A broken plugin's command is an error in one line and not a traceback."""
     with pytest.raises(click.ClickException, match="cannot be loaded from nowhere_at_all:x"):
