@@ -141,7 +141,9 @@ def _confirm(objects: Sequence[Object]) -> None:
             click.echo(f"in namespace {place}:", err=True)
         word = workload_fields.word(obj) or "new"
         gpus = counted(int(workload_fields.gpus(obj)), "GPU")
-        click.echo(clean(f"  {label(obj)} ({word}, {gpus})"), err=True)
+        owner = workload_fields.user(obj)
+        facts = [word, gpus, *([f"of {owner}"] if owner else [])]
+        click.echo(clean(f"  {label(obj)} ({', '.join(facts)})"), err=True)
     what = "it and its data volumes" if len(objects) == 1 else f"these {len(objects)} and their data volumes"
     if not click.confirm(f"Delete {what}?", err=True):
         raise Failure(NOTHING, code=FAILED)

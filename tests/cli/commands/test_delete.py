@@ -249,14 +249,20 @@ def test_labels_choose_jobs_and_services_of_the_namespace(cli: Cli, server: Work
 def test_the_question_names_every_namespace(
     cli: Cli, server: WorkloadServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Files may hold workloads of several ones."""
+    """Files may hold workloads of several ones, and a name may be that of somebody else's workload."""
     server.add("other", "kaiwojobs", "a")
+    server.workloads["other", "kaiwojobs", "a"]["spec"] = {"user": "ada@example.org\x1b[2J", "gpus": 2}
     monkeypatch.setattr("kaiwo.cli.commands.delete.on_terminal", lambda: True)
     Path("jobs.yaml").write_text(manifest("b") + manifest("a", namespace="other") + manifest("c"))
     refused = cli("delete", "-f", "jobs.yaml", stdin=b"n\n")
     assert refused.code == 1
-    lines = [line.partition(" (")[0] for line in refused.err.splitlines()[:5]]
-    assert lines == ["in namespace other:", "  job/a", "in namespace team:", "  job/b", "  job/c"]
+    assert refused.err.splitlines()[:5] == [
+        "in namespace other:",
+        "  job/a (new, 2 GPUs, of ada@example.org [2J)",
+        "in namespace team:",
+        "  job/b (new, 0 GPUs)",
+        "  job/c (new, 0 GPUs)",
+    ]
     assert "Delete these 3 and their data volumes?" in refused.err
     assert len(server.left) == 4
 
