@@ -99,8 +99,14 @@ _NO_INTEGER = re.compile(r"is not a valid integer( range)?$")
 """Of an option with bounds click says that 2.5 is no range, which names no remedy."""
 
 
-def _called(command: click.Command, args: Sequence[str], program: str) -> str:
-    """The command that was called (``kaiwo plugin new``); click's parser does not know it."""
+_OTHER_FORMS = re.compile(
+    "^'(jsonpath|jsonpath-as-json|jsonpath-file|go-template|go-template-file|custom-columns)\\b"
+)
+"""The forms of ``-o`` that kubectl has and this command line has not, in click's message about a choice."""
+
+
+def _called(command: click.Command, args: Sequence[str], program: str) -> tuple[str, click.Command]:
+    """The command that was called, and its words (``kaiwo plugin new``); click's parser does not know it."""
     path = [program]
     for word in args:
         if not isinstance(command, click.Group) or word == "--":
@@ -112,10 +118,10 @@ def _called(command: click.Command, args: Sequence[str], program: str) -> str:
         if found is not None:
             path.append(word)
             command = found
-    return " ".join(path)
+    return " ".join(path), command
 
 
-def _reworded(error: click.ClickException, called: Callable[[], str]) -> Failure:
+def _reworded(error: click.ClickException, called: Callable[[], tuple[str, click.Command]]) -> Failure:
     """Click's own error in the form of all others: lower case, without a full stop, and with a hint.
 
     Args:
@@ -127,16 +133,24 @@ def _reworded(error: click.ClickException, called: Callable[[], str]) -> Failure
         text = f"no such option '{error.option_name}'" if meant else _unknown_option(error)
     else:
         text = _NO_INTEGER.sub("is not a whole number", error.format_message().rstrip("."))
+    text = text.replace(". Did you mean", "; did you mean")
     # click lists the choices of a missing argument one a line.
     text = " ".join(text.replace(". Choose from:", "; choose one of:").split())
     text = text[:1].lower() + text[1:]
     hint = ""
     if isinstance(error, click.UsageError):
-        hint = f"{error.ctx.command_path if error.ctx is not None else called()} --help"
-        if isinstance(error, click.BadOptionUsage) and error.option_name == "--dry-run":
-            meant = "write --dry-run alone"
+        words, command = called() if error.ctx is None else (error.ctx.command_path, error.ctx.command)
+        hint = f"{words} --help"
+        if isinstance(error, click.BadOptionUsage) and "does not take a value" in error.message:
+            meant = _without_value(error.option_name, command)
         hint = f"{meant}; {hint}" if meant else hint
     return Failure(text, hint, code=error.exit_code)
+
+
+def _without_value(option: str, command: click.Command) -> str:
+    """How a switch is written that has a value, as kubectl takes it (``--wait=false``)."""
+    param = next((param for param in command.params if option in param.opts), None)
+    return f"write {' or '.join([option, *(param.secondary_opts if param else ())])} alone"
 
 
 def _unknown_option(error: click.NoSuchOption) -> str:
@@ -149,26 +163,31 @@ def _unknown_option(error: click.NoSuchOption) -> str:
 def _what_was_meant(error: click.UsageError, ctx: click.Context) -> str:
     """What people mean who know kubectl or the fields of a workload; empty where nothing fits."""
     if isinstance(error, click.NoSuchOption):
-        if ctx.command.name == "delete":
-            from kaiwo.cli.other_commands import DELETE_OPTIONS
-
-            return DELETE_OPTIONS.get(error.option_name, "")
-        if "sets" in (param.name for param in ctx.command.params):
-            from kaiwo.api.workload_spec import JobSpec, ServiceSpec
-            from kaiwo.cli.other_commands import OPTIONS
-
-            name = error.option_name.lstrip("-")
-            fields = {**JobSpec.model_fields, **ServiceSpec.model_fields}
-            if name in {field.alias or word for word, field in fields.items()}:
-                return f"a field of the file is changed with --set {name}=VALUE"
-            return OPTIONS.get(error.option_name, "")
-    elif "unexpected extra argument" in error.message:
+        return _option_meant(error, ctx.command)
+    if isinstance(error, click.BadParameter) and _OTHER_FORMS.search(error.message):
+        return "kubectl get kaiwojobs has other forms, and jq reads -o json"
+    if "unexpected extra argument" in error.message:
         from kaiwo.client.kinds import KIND_NAMES
 
         kind = ctx.params.get("name")
         if isinstance(kind, str) and kind.lower() in KIND_NAMES:
             return f"write {kind}/NAME as one word"
     return ""
+
+
+def _option_meant(error: click.NoSuchOption, command: click.Command) -> str:
+    from kaiwo.cli.other_commands import equivalent_options
+
+    if "sets" in (param.name for param in command.params):
+        from kaiwo.api.workload_spec import JobSpec, ServiceSpec
+
+        name = error.option_name.lstrip("-")
+        fields = {**JobSpec.model_fields, **ServiceSpec.model_fields}
+        if name in {field.alias or word for word, field in fields.items()}:
+            return f"a field of the file is changed with --set {name}=VALUE"
+    if command.name == "exec" and not error.possibilities:
+        return "a command with options stands after --: kaiwo exec NAME -- COMMAND"
+    return equivalent_options(command.name or "").get(error.option_name, "")
 
 
 def translated(error: Exception) -> Failure | None:

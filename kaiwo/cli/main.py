@@ -6,6 +6,7 @@ Standard output carries data, standard error everything else.
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ from kaiwo.cli.option_completion import complete_options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import TextIO
 
 COMMANDS: dict[str, CommandEntry] = {
     "submit": CommandEntry(
@@ -132,10 +134,21 @@ def program(argv0: str) -> str:
     return "kubectl kaiwo" if os.path.basename(argv0).startswith("kubectl-") else "kaiwo"  # noqa: PTH119  a string
 
 
+def _encode(stream: TextIO) -> None:
+    """Write every text: UTF-8 to a file or pipe, as kubectl does, and what a terminal lacks as escapes."""
+    if not isinstance(stream, io.TextIOWrapper):
+        return
+    if stream.isatty():
+        stream.reconfigure(errors="backslashreplace")
+    else:
+        stream.reconfigure(encoding="utf-8")
+
+
 def main(args: Sequence[str] | None = None) -> None:
     """Run the command line and leave the process with its exit code."""
     # Python has no such stream at all when the caller closed it.
     sys.stdin = sys.stdin or open(os.devnull)  # noqa: PTH123, SIM115  for as long as the process lives
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: PTH123, SIM115
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: PTH123, SIM115
+    _encode(sys.stdout)
     sys.exit(failures.run(kaiwo, list(sys.argv[1:] if args is None else args), program(sys.argv[0])))

@@ -59,7 +59,13 @@ EQUIVALENTS = {
 }
 """What to type in place of a command that does not exist here."""
 
-OPTIONS = {
+_CONTEXT = "--context NAME chooses cluster and user: kubectl config get-contexts"
+_PODS = (
+    "the pods of a workload end with their own grace period; kubectl delete pod NAME --now ends one at once"
+)
+_TABLES = "kubectl get kaiwojobs,kaiwoservices has it"
+
+_OF_FILES = {
     "--force": "to delete and create anew: --replace",
     "--force-conflicts": "changed fields are taken over without it",
     "--recursive": "subdirectories are not read; name them beside the others",
@@ -68,15 +74,42 @@ OPTIONS = {
     "-R": "subdirectories are not read; name them beside the others",
     "-k": "kubectl kustomize DIR | kaiwo submit -",
 }
-"""What to do in place of an option of kubectl that ``submit`` and ``plan`` do not have."""
 
-_ALL_KINDS = "kubectl delete kaiwojobs,kaiwoservices"
-
-DELETE_OPTIONS = {
-    "--all": f"{_ALL_KINDS} --all",
-    "--filename": "kubectl delete -f FILE",
-    "--selector": f"{_ALL_KINDS} -l SELECTOR",
-    "-f": "kubectl delete -f FILE",
-    "-l": f"{_ALL_KINDS} -l SELECTOR",
+_OF_ALL = {
+    "--as": "write as: NAME below a user of the kubeconfig, and choose its context with --context",
+    "--cluster": _CONTEXT,
+    "--server": _CONTEXT,
+    "--token": _CONTEXT,
 }
-"""What to type in place of an option of kubectl that ``delete`` does not have."""
+
+_OF_ONE: dict[str, dict[str, str]] = {
+    "delete": {
+        "--all": "kubectl delete kaiwojobs,kaiwoservices --all",
+        "--cascade": "kubectl delete kaiwojob NAME --cascade=orphan",
+        "--dry-run": "kaiwo status NAME shows what would go",
+        "--force": _PODS,
+        "--grace-period": _PODS,
+        "--now": _PODS,
+    },
+    "list": {
+        "--field-selector": "--status, --queue, --user and -l choose",
+        "--no-headers": "-o name, or pipe into tail -n +2",
+        "--show-labels": _TABLES,
+        "--sort-by": _TABLES,
+    },
+    "logs": {
+        "--limit-bytes": "pipe into head -c BYTES",
+        "--pod": "kubectl logs POD",
+        "--selector": "all pods of the workload are read",
+        "--since-time": "--since 30m",
+        "-l": "all pods of the workload are read",
+    },
+    "plan": _OF_FILES,
+    "submit": _OF_FILES,
+    "why": {"--watch": "kaiwo status NAME -w", "-w": "kaiwo status NAME -w"},
+}
+
+
+def equivalent_options(command: str) -> dict[str, str]:
+    """What to do in place of options that kubectl has and a command has not."""
+    return _OF_ALL | _OF_ONE.get(command, {})

@@ -126,13 +126,16 @@ def _registry(plugins: Plugins) -> Iterator[Registry]:
 def plan_workloads(
     manifests: Sequence[WorkloadFile], plugins: Plugins, *, offline: bool, nodes: str | None
 ) -> list[PlannedWorkload]:
-    """Plan all workloads, against the cluster unless ``offline`` or it does not answer.
+    """Plan all workloads, against the cluster unless ``offline``, or there is none, or it does not answer.
 
     Args:
         manifests: valid workloads.
         plugins: what is loaded.
         offline: ask no cluster.
         nodes: a file of nodes or ``none``, in place of the cluster's.
+
+    Raises:
+        CredentialsError: no such context or kubeconfig as was named with ``--context`` or ``--kubeconfig``.
     """
     from kaiwo.cli import cluster_context
     from kaiwo.cli.quota_check import QuotaCheck
@@ -160,6 +163,10 @@ def plan_workloads(
                         for manifest in manifests
                     ]
         except (CredentialsError, ConnectionBroken, Forbidden) as error:
+            named = kit.settings().context or kit.settings().kubeconfig
+            if named and isinstance(error, CredentialsError):
+                # A plan for no cluster would pass for one for the cluster that is meant.
+                raise
             kit.say(f"warning: no cluster: {plain(error)}")
     if nodes is None:
         kit.say("planned without a cluster: defaults are assumed, GPU capacity is not checked (--nodes FILE)")

@@ -77,6 +77,15 @@ def overwrites(stream: TextIO) -> bool:
     return stream.isatty() and os.environ.get("TERM") != DUMB
 
 
+def can_show(text: str) -> bool:
+    """Whether the encoding of standard output has all characters of a text."""
+    try:
+        text.encode(sys.stdout.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
 def counted(number: int, noun: str) -> str:
     """A number and its noun: ``1 file``, ``2 files``."""
     return f"{number} {noun}{'' if number == 1 else 's'}"

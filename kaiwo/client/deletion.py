@@ -61,7 +61,8 @@ async def wait_until_gone(
             finalizers = sorted({f for obj in left for f in obj["metadata"].get("finalizers") or ()})
             why = f" (finalizers: {', '.join(finalizers)})" if finalizers else ""
             raise WaitTimeout(
-                f"timed out after {timeout:g} s; still being deleted: {names}{why}", "kaiwo list"
+                f"timed out after {timeout:g} s; still being deleted: {names}{why}",
+                f"kaiwo list -n {left[0]['metadata']['namespace']}",
             )
         await asyncio.sleep(_INTERVAL)
 

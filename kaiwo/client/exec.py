@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from kaiwo.client import pods as pod_facts
-from kaiwo.client.lookup import label
+from kaiwo.client.lookup import label, reference
 from kaiwo.client.pods import NoPods
 from kaiwo.client.record import Record
 from kaiwo.engine.errors import ConnectionBroken
@@ -73,12 +73,12 @@ def _none_runs(workload: Object, pod: Object) -> NoPods:
     if pod_facts.has_ended(pod):
         return NoPods(
             f"no pod of {label(workload)} runs any more; {name} has ended ({pod_facts.phase(pod)})",
-            f"kaiwo logs {label(workload)}",
+            f"kaiwo logs {reference(workload)}",
         )
     waiting = pod_facts.container_state(pod, pod_facts.main_container(pod)).waiting
     return NoPods(
         f"no pod of {label(workload)} runs yet; {name}: {waiting or pod_facts.phase(pod)}",
-        f"kaiwo status {label(workload)}",
+        f"kaiwo status {reference(workload)}",
     )
 
 

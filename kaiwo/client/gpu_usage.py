@@ -135,7 +135,12 @@ async def _run_tool(
                 api, pod, vendor.tool.command, container=container, most=_MOST_OUTPUT
             )
     except TimeoutError:
-        return (), f"{program} does not answer", "the driver or the node may hang: kaiwo status"
+        node = (pod.get("spec") or {}).get("nodeName") or "NODE"
+        return (
+            (),
+            f"{program} does not answer",
+            f"the driver or the node may hang: kubectl describe node {node}",
+        )
     except Forbidden as error:
         return (), f"not allowed: {error}", "ask an administrator for the right create pods/exec"
     except (ApiError, ConnectionBroken) as error:

@@ -180,22 +180,12 @@ class LogFollower:
             seen, state = self._watch.changes, self._state()
             if state.instance != self._instance:
                 return True
-            if self._is_final(state) or (state.ended and not self._may_restart()):
+            if self._is_final(state) or (
+                state.ended and not pod_facts.may_restart(self._pod, self._container)
+            ):
                 return False
             self._say_why_stuck()
             await self._watch.changed(seen)
-
-    def _may_restart(self) -> bool:
-        """Whether the kubelet would start the container again."""
-        spec = self._pod.get("spec") or {}
-        init = next((c for c in spec.get("initContainers") or () if c["name"] == self._container), None)
-        if init is not None and init.get("restartPolicy") != "Always":
-            # One that succeeded is not started again; one that failed is, unless the pod failed.
-            statuses = (self._pod.get("status") or {}).get("initContainerStatuses") or ()
-            own: Object = next((each for each in statuses if each.get("name") == self._container), {})
-            ended = (own.get("state") or {}).get("terminated") or {}
-            return ended.get("exitCode") != 0
-        return spec.get("restartPolicy") != "Never"
 
     async def _follow(self) -> None:
         """Follow until the stream of the running instance ends."""

@@ -16,7 +16,7 @@ import msgspec
 from kaiwo.client import pods as pod_facts
 from kaiwo.client.errors import ClientError
 from kaiwo.client.log_follower import LogFollower, LogOptions
-from kaiwo.client.lookup import label
+from kaiwo.client.lookup import reference
 from kaiwo.client.pod_watch import PodWatch
 from kaiwo.engine.errors import ConnectionBroken, Invalid, NotFound, ServerUnavailable
 from kaiwo.engine.log_cursor import LogCursor, split_time
@@ -241,7 +241,7 @@ async def read_batches(
             if notify is not None and len(chosen) > 1:
                 notify(missing[-1])
     if len(missing) == len(chosen):
-        raise NoLog(missing[0], f"kaiwo status {label(workload)}")
+        raise NoLog(missing[0], f"kaiwo status {reference(workload)}")
 
 
 async def _lines_of(

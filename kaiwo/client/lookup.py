@@ -43,6 +43,11 @@ def label(obj: Object) -> str:
     return f"{SHORT[obj['kind']]}/{obj['metadata']['name']}"
 
 
+def reference(obj: Object) -> str:
+    """A workload as the next command names it, whatever the context's namespace is: ``job/train -n team``."""
+    return f"{label(obj)} -n {obj['metadata']['namespace']}"
+
+
 async def find_one(api: Client, namespace: str, text: str) -> tuple[Resource, Object]:
     """The one workload that is meant.
 

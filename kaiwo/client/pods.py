@@ -8,9 +8,10 @@ import msgspec
 
 from kaiwo.api.status_words import TERMINAL
 from kaiwo.client.errors import ClientError
-from kaiwo.client.lookup import label
+from kaiwo.client.lookup import label, reference
 from kaiwo.engine.resource import POD
 from kaiwo.workload.labels import ADOPTED, DOWNLOADER, POD_LABEL, RUN_ID, TYPE
+from kaiwo.workload.pods.requests import is_sidecar
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -173,8 +174,14 @@ def _pod_waits(pod: Object) -> str:
     for condition in status.get("conditions") or ():
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
             return f"{condition.get('reason')}: {condition.get('message') or 'not scheduled'}"
+    sidecars = {
+        each["name"] for each in filter(is_sidecar, (pod.get("spec") or {}).get("initContainers") or ())
+    }
     for init in status.get("initContainerStatuses") or ():
         state = init.get("state") or {}
+        if state.get("running") and init.get("name") in sidecars:
+            # Nothing waits for its end.
+            continue
         if state.get("running"):
             return f"init container {init.get('name')} runs"
         if reason := (state.get("waiting") or {}).get("reason"):
@@ -210,6 +217,22 @@ def restarts(pod: Object, container: str) -> int:
     return next((count for count in counts if isinstance(count, int)), 0)
 
 
+def may_restart(pod: Object, container: str) -> bool:
+    """Whether the kubelet would start a container of a pod again that has ended."""
+    spec = pod.get("spec") or {}
+    init = next((each for each in spec.get("initContainers") or () if each["name"] == container), None)
+    if init is None:
+        return bool(spec.get("restartPolicy") != "Never")
+    if is_sidecar(init):
+        # As long as the pod runs, whatever the policy of the pod is.
+        return True
+    # One that succeeded is not started again; one that failed is, unless the pod failed.
+    statuses = (pod.get("status") or {}).get("initContainerStatuses") or ()
+    own: Object = next((each for each in statuses if each.get("name") == container), {})
+    ended = (own.get("state") or {}).get("terminated") or {}
+    return bool(ended.get("exitCode") != 0)
+
+
 def workload_word(workload: Object) -> str:
     """The status word; empty before an operator has observed the workload."""
     return str((workload.get("status") or {}).get("status") or "")
@@ -230,15 +253,16 @@ def _downloads(workload: Object) -> bool:
 def why_no_pods(workload: Object, *, download: bool = False) -> NoPods:
     """The error for a workload without pods, in the words of its status."""
     name, word = label(workload), workload_word(workload)
+    named = reference(workload)
     status = workload.get("status") or {}
     reason = str(status.get("message") or status.get("reason") or "")
     if download and not _downloads(workload):
-        return NoPods(f"{name} downloads nothing: spec.storage names no download", f"kaiwo logs {name}")
+        return NoPods(f"{name} downloads nothing: spec.storage names no download", f"kaiwo logs {named}")
     what = "download pod" if download else "pod"
     if not word:
         said = "not yet observed by an operator"
         return NoPods(f"{name} has no {what} yet ({said})", "kaiwo doctor checks whether an operator runs")
     said = f"{word}: {reason}" if reason else word
     if word in TERMINAL or (download and word in ("RUNNING", "READY")):
-        return NoPods(f"{name} has no {what} any more ({said})", f"kaiwo status {name}")
-    return NoPods(f"{name} has no {what} yet ({said})", f"kaiwo status {name}; logs -f waits for it")
+        return NoPods(f"{name} has no {what} any more ({said})", f"kaiwo status {named}")
+    return NoPods(f"{name} has no {what} yet ({said})", f"kaiwo status {named}; logs -f waits for it")

@@ -33,6 +33,9 @@ _GIT_STORAGE = "10Gi"
 _HF_STORAGE = "100Gi"
 _SUFFIX_LENGTH = 6
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_GIT_REF = re.compile(r"(https?://[^/]*/.+)(?<!/)@(.*)", re.DOTALL)
+"""An address and a branch or commit. The user of a host, and a folder ``/@team``, belong to the address."""
+
 _QUANTITY = re.compile(r"\d+(\.\d+)?([EPTGMk]i?|Ki)?")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _INTERPRETERS = re.compile(
@@ -332,15 +335,15 @@ def _unit(size: str) -> str:
 
 
 def _git(text: str) -> Object:
-    """``https://host/repo.git@main`` as an item; an @ before the last slash belongs to the address."""
-    head, slash, last = text.rpartition("/")
-    last, _, ref = last.partition("@")
+    """``https://host/repo.git@main`` as an item; a branch may have slashes, as ``feature/x``."""
+    with_ref = _GIT_REF.fullmatch(text)
+    address, ref = with_ref.groups() if with_ref else (text, "")
     if not text.startswith(("https://", "http://")):
         raise InvalidArgument(
             f"git {text}: expected an address that starts with https://",
             "use the repository's https address; ssh keys are not sent to the cluster",
         )
-    item: dict[str, Any] = {"repository": f"{head}{slash}{last}", "targetPath": GIT_FOLDER}
+    item: dict[str, Any] = {"repository": address, "targetPath": GIT_FOLDER}
     if ref:
         item["commit" if _COMMIT.fullmatch(ref) else "branch"] = ref
     return item

@@ -84,7 +84,8 @@ async def _existing(api: Client, manifest: Object) -> Object | None:
         return None
     if found["metadata"].get("deletionTimestamp"):
         raise WorkloadExists(
-            f"{label(manifest)} is still being deleted", "wait until kaiwo list does not show it, then retry"
+            f"{label(manifest)} is still being deleted",
+            f"wait until kaiwo list -n {found['metadata']['namespace']} does not show it, then retry",
         )
     return found
 

@@ -220,7 +220,12 @@ def test_what_was_submitted_is_found_where_kaiwoconfig_put_it(cli: Cli, home: Pa
     assert cli("list", "-o", "name").out == "kaiwojob.kaiwo.silogen.ai/train\n"
     assert cli("status", "train", "-o", "name").code == 0
     assert cli("status", "train", "-n", "default").code == 3
-    assert cli("delete", "train", "--yes", "--no-wait").code == 0
+    assert cli("delete", "-f", "job.yaml", "-n", "default").code == 3
+    assert cli("delete", "-f", "job.yaml").err == "job/train deleted\n"
+    cli("submit", "job.yaml", "--set", 'metadata.labels["team"]=vision')
+    assert cli("delete", "-l", "team in (other)").err.startswith("no workloads match team in (other)")
+    assert cli("delete", "-l", "team in (vision, other)", "--no-wait").err == "job/train deleted\n"
+    assert cli("delete", "-l", "team in vision").code == 1
 
 
 def test_status_is_one_page(here: Cli, control_plane: Sandbox, namespace: str) -> None:

@@ -21,7 +21,7 @@ from kaiwo.cli import kit, options
 from kaiwo.cli.command_group import CommandEntry, LazyGroup, load
 from kaiwo.cli.failures import run
 from kaiwo.cli.main import COMMANDS, kaiwo, program
-from kaiwo.cli.other_commands import EQUIVALENTS
+from kaiwo.cli.other_commands import EQUIVALENTS, equivalent_options
 from kaiwo.engine import errors
 from kaiwo.engine.credentials import Connection
 
@@ -127,6 +127,46 @@ def test_help_begins_with_examples(cli: Cli, name: str) -> None:
     listed = [other for other, same in COMMANDS.items() if same.load == entry.load]
     assert any(f"kaiwo {other}" in example for other in listed), example
     assert example.startswith("    ")
+
+
+FOREIGN = "\u7814\u7a76"
+CHECK_FOREIGN = f"""\
+apiVersion: kaiwo.silogen.ai/v1alpha1
+kind: KaiwoJob
+metadata: {{name: train}}
+spec: {{image: a/b:1, user: {FOREIGN}}}
+"""
+
+
+def _written(stdout: int, work: Path) -> subprocess.Popen[bytes]:
+    """A process in a locale that is not UTF-8, whose output goes to a file descriptor."""
+    (work / "job.yaml").write_text(CHECK_FOREIGN, encoding="utf-8")
+    code = "from kaiwo.cli.main import main; main()"
+    return subprocess.Popen(
+        [sys.executable, "-c", code, "submit", "--dry-run=client", "job.yaml", "-o", "yaml"],
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        cwd=work,
+        env={**os.environ, "PYTHONIOENCODING": "latin-1", "KUBECONFIG": "/nonexistent"},
+    )
+
+
+def test_data_is_utf8_in_every_locale(tmp_path: Path) -> None:
+    """As kubectl writes it; in other locales it was an internal error, or JSON that no parser reads."""
+    out, err = _written(subprocess.PIPE, tmp_path).communicate(timeout=60)
+    assert f"user: {FOREIGN}".encode() in out
+    assert b"error" not in err
+
+
+def test_a_terminal_gets_what_it_can_show(tmp_path: Path) -> None:
+    """And escapes of the rest."""
+    master, slave = os.openpty()
+    done = _written(slave, tmp_path)
+    os.close(slave)
+    _, err = done.communicate(timeout=60)
+    assert b"error" not in err
+    assert rb"user: \u7814\u7a76" in os.read(master, 1 << 16)
+    os.close(master)
 
 
 def test_an_unknown_command_is_answered_with_the_nearest(cli: Cli) -> None:
@@ -298,8 +338,34 @@ def test_a_namespace_may_be_written_with_an_equals_sign(
         (["-n", "a", "plugin", "new", "--directory"], "kaiwo plugin new --help"),
         (["run", "--dry-run=client", "--", "ls"], "write --dry-run alone; kaiwo run --help"),
         (["-o"], "kaiwo --help"),
-        (["delete", "-f", "a.yaml"], "kubectl delete -f FILE; kaiwo delete --help"),
-        (["delete", "-l", "a=b"], "kubectl delete kaiwojobs,kaiwoservices -l SELECTOR; kaiwo delete --help"),
+        (["delete"], "kaiwo delete --help"),
+        (["delete", "a", "-l", "b=c"], "kaiwo delete --help"),
+        (["delete", "a", "--wait=false"], "write --wait or --no-wait alone; kaiwo delete --help"),
+        (["cancel", "a", "--ignore-not-found=true"], "write --ignore-not-found alone; kaiwo cancel --help"),
+        (["list", "--watch=true"], "write --watch alone; kaiwo list --help"),
+        (
+            ["delete", "--all"],
+            "kubectl delete kaiwojobs,kaiwoservices --all; kaiwo delete --help",
+        ),
+        (["list", "--field-selector=a=b"], "--status, --queue, --user and -l choose; kaiwo list --help"),
+        (
+            ["list", "--as", "ada"],
+            f"{equivalent_options('list')['--as']}; kaiwo list --help",
+        ),
+        (["logs", "train", "-l", "a=b"], "all pods of the workload are read; kaiwo logs --help"),
+        (
+            ["exec", "train", "ls", "-la"],
+            "a command with options stands after --: kaiwo exec NAME -- COMMAND; kaiwo exec --help",
+        ),
+        (
+            ["list", "-o=jsonpath={.items}"],
+            "kubectl get kaiwojobs has other forms, and jq reads -o json; kaiwo list --help",
+        ),
+        (
+            ["list", "-o", "custom-columns=A:.b"],
+            "kubectl get kaiwojobs has other forms, and jq reads -o json; kaiwo list --help",
+        ),
+        (["list", "-o", "jsn"], "kaiwo list --help"),
     ],
 )
 def test_a_mistake_with_an_option_has_a_next_step(
@@ -308,6 +374,30 @@ def test_a_mistake_with_an_option_has_a_next_step(
     """Click's parser does not say which command it is in; the hint does, and knows what kubectl would do."""
     assert run(kaiwo, words, "kaiwo") == 2
     assert capsys.readouterr().err.splitlines()[1] == f"hint: {hint}"
+
+
+@pytest.mark.parametrize(
+    ("words", "wrong"),
+    [
+        (["delete", "a", "--now"], "--no-wait"),
+        (["list", "--as", "a"], "--user"),
+        (["exec", "a", "--contaner", "b"], ""),
+    ],
+)
+def test_an_option_of_kubectl_is_not_taken_for_a_typing_error(
+    words: list[str], wrong: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``--as`` was answered with "did you mean --user", which lists the workloads of that user."""
+    assert run(kaiwo, words, "kaiwo") == 2
+    said = capsys.readouterr().err
+    assert wrong not in said if wrong else 'did you mean "--container"?' in said
+
+
+def test_a_misspelt_command_of_a_group_is_answered_as_every_other(cli: Cli) -> None:
+    """Groups of click have sentences of their own."""
+    result = cli("plugin", "nw")
+    assert result.code == 2
+    assert result.err == "error: no such command 'nw'; did you mean 'new'?\nhint: kaiwo plugin --help\n"
 
 
 def test_a_command_that_cannot_be_loaded_names_where_it_should_be() -> None:
@@ -631,6 +721,17 @@ def test_what_is_named_in_place_of_other_commands_exists() -> None:
     """No hint leads to a command that is not there, and none hides a command."""
     for word, text in EQUIVALENTS.items():
         assert word not in COMMANDS
+        assert set(re.findall(r"kaiwo ([a-z-]+)", text)) <= set(COMMANDS), text
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_what_is_named_in_place_of_other_options_exists(name: str) -> None:
+    """No hint leads to a command that is not there, and none hides an option."""
+    command = load(COMMANDS[name], name)
+    options.share(command)
+    own = {word for param in command.params for word in param.opts}
+    for option, text in equivalent_options(name).items():
+        assert option not in own
         assert set(re.findall(r"kaiwo ([a-z-]+)", text)) <= set(COMMANDS), text
 
 

@@ -343,6 +343,13 @@ COMMAND_LINES = (
         ("submit", "-f", "https://example.org/a.yaml"),
     ),
     Slip(
+        "a URL, planned",
+        None,
+        ("URLs are not fetched", "curl -fsSL https://example.org/a.yaml | kaiwo plan -f -"),
+        USAGE,
+        ("plan", "-f", "https://example.org/a.yaml"),
+    ),
+    Slip(
         "--set without a value",
         spec("gpus: 1"),
         ("--set gpus", "FIELD=VALUE"),

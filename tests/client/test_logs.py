@@ -433,7 +433,9 @@ async def test_reading_without_pods_or_containers_fails_with_the_reason() -> Non
         assert isinstance(unknown, NoContainer)
         assert unknown.next_step == "its containers: main, side"
         server.refusals = [(400, "previous terminated container not found")]
-        assert "has not restarted" in str(await fails(previous=True))
+        first = await fails(previous=True)
+        assert "has not restarted" in str(first)
+        assert first.next_step == "kaiwo status job/train -n team"
 
 
 def waiting(pod: Object, reason: str, message: str = "", *, restarts: int = 0) -> Object:

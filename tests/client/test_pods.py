@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kaiwo.client.pods import ContainerState, chosen_containers, container_state, why_no_pods
+from kaiwo.client.pods import ContainerState, chosen_containers, container_state, may_restart, why_no_pods
 
 
 def pod(*, phase: str = "Running", annotations: Any = None, **status: Any) -> dict[str, Any]:
@@ -107,15 +107,73 @@ def test_why_there_is_no_pod(status: dict[str, str], download: bool, text: str) 
     storage = {"huggingFace": {"preCacheRepos": [{"repoId": "a/b"}]}}
     workload = {
         "kind": "KaiwoJob",
-        "metadata": {"name": "train"},
+        "metadata": {"name": "train", "namespace": "team"},
         "spec": {"storage": storage},
         "status": status,
     }
-    assert str(why_no_pods(workload, download=download)) == text
+    found = why_no_pods(workload, download=download)
+    assert str(found) == text
+    assert "train -n team" in found.next_step or "kaiwo doctor" in found.next_step
 
 
 @pytest.mark.parametrize("spec", [{}, {"storage": None}, {"storage": {"data": {"storageSize": "1Gi"}}}])
 def test_a_workload_without_downloads_never_had_a_download_pod(spec: dict[str, Any]) -> None:
     """A pod that is gone and one that never was are told apart, whatever the status is."""
-    workload = {"kind": "KaiwoJob", "metadata": {"name": "train"}, "spec": spec, "status": {}}
-    assert str(why_no_pods(workload, download=True)).startswith("job/train downloads nothing")
+    workload = {
+        "kind": "KaiwoJob",
+        "metadata": {"name": "train", "namespace": "team"},
+        "spec": spec,
+        "status": {},
+    }
+    found = why_no_pods(workload, download=True)
+    assert str(found).startswith("job/train downloads nothing")
+    assert found.next_step == "kaiwo logs job/train -n team"
+
+
+def with_sidecar(policy: str, **status: Any) -> dict[str, Any]:
+    """A pod with a sidecar before its init container."""
+    made = pod(phase="Pending", **status)
+    sidecar = {"name": "proxy", "restartPolicy": "Always"}
+    return {
+        **made,
+        "spec": {**made["spec"], "restartPolicy": policy, "initContainers": [sidecar, {"name": "unpack"}]},
+    }
+
+
+@pytest.mark.parametrize(
+    ("policy", "container", "code", "again"),
+    [
+        ("Never", "main", 1, False),
+        ("OnFailure", "main", 1, True),
+        ("Always", "main", 0, True),
+        ("Never", "proxy", 1, True),
+        ("OnFailure", "proxy", 0, True),
+        ("Always", "unpack", 0, False),
+        ("OnFailure", "unpack", 1, True),
+    ],
+)
+def test_which_container_is_started_again(policy: str, container: str, code: int, *, again: bool) -> None:
+    """A sidecar always is, also in the pod of a Job that restarts nothing."""
+    ended = {"name": container, "state": {"terminated": {"startedAt": "t", "exitCode": code}}}
+    found = with_sidecar(policy, initContainerStatuses=[ended])
+    assert may_restart(found, container) is again
+
+
+@pytest.mark.parametrize(
+    ("unpack", "waiting"),
+    [
+        ({"running": {"startedAt": "t"}}, "init container unpack runs"),
+        ({"waiting": {"reason": "ImagePullBackOff"}}, "init container unpack: ImagePullBackOff"),
+    ],
+)
+def test_nothing_waits_for_the_end_of_a_sidecar(unpack: dict[str, Any], waiting: str) -> None:
+    """What holds a pod up is the init container after it."""
+    found = with_sidecar(
+        "Never",
+        initContainerStatuses=[
+            {"name": "proxy", "state": {"running": {"startedAt": "t"}}},
+            {"name": "unpack", "state": unpack},
+        ],
+        containerStatuses=[{"name": "main", "state": {"waiting": {"reason": "PodInitializing"}}}],
+    )
+    assert container_state(found, "main").waiting == waiting

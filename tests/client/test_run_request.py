@@ -203,6 +203,25 @@ def test_git_hub_storage_and_secrets_become_fields() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "repository", "branch"),
+    [
+        ("https://h/me/code", "https://h/me/code", None),
+        ("https://h/me/code@main", "https://h/me/code", "main"),
+        ("https://h/me/code.git@feature/lr/3", "https://h/me/code.git", "feature/lr/3"),
+        ("https://ada@h/me/code", "https://ada@h/me/code", None),
+        ("https://ada@h/code@feature/x", "https://ada@h/code", "feature/x"),
+        ("https://h/@team/code", "https://h/@team/code", None),
+        ("https://h/@team/code@v1.0", "https://h/@team/code", "v1.0"),
+    ],
+)
+def test_a_branch_of_git_may_have_slashes(text: str, repository: str, branch: str | None) -> None:
+    """``feature/x`` became a part of the address, which the download does not find."""
+    spec = build(request(git=text), name="x", token="t")["spec"]
+    (item,) = spec["storage"]["data"]["download"]["git"]
+    assert (item["repository"], item.get("branch")) == (repository, branch)
+
+
+@pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"command": ()}, "no command"),

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kaiwo.cli import kit, options
+from kaiwo.cli import kit, namespaces, options
+from kaiwo.cli.deletion_targets import NOTHING, file_targets, find_targets, named_targets, selected
 from kaiwo.cli.duration import SECONDS
-from kaiwo.cli.failures import FAILED, NOT_FOUND, USAGE, Failure
+from kaiwo.cli.failures import FAILED, Failure, translated
 from kaiwo.cli.terminal import clean, counted
 from kaiwo.client import deletion, user_config, workload_fields
-from kaiwo.client.kinds import KIND_NAMES, WORKLOADS
-from kaiwo.client.lookup import find_all, label, parse_name
+from kaiwo.client.kinds import WORKLOADS
+from kaiwo.client.lookup import label
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,8 +25,24 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument(
-    "names", nargs=-1, required=True, metavar="NAME...", shell_complete=kit.complete_names(WORKLOADS)
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=kit.complete_names(WORKLOADS))
+@click.option(
+    "-f",
+    "--filename",
+    "--file",
+    "sources",
+    multiple=True,
+    metavar="FILE|DIR|-",
+    shell_complete=options.complete_files,
+    cls=options.ShortOption,
+    help="The workloads of a file, as submit reads it.",
+)
+@click.option(
+    "-l",
+    "--selector",
+    metavar="SELECTOR",
+    cls=options.ShortOption,
+    help="Workloads with these labels, as kubectl selects them.",
 )
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @click.option("--ignore-not-found", is_flag=True, help="What does not exist counts as deleted.")
@@ -35,6 +52,8 @@ if TYPE_CHECKING:
 def delete(
     *,
     names: Sequence[str],
+    sources: Sequence[str],
+    selector: str | None,
     yes: bool,
     ignore_not_found: bool,
     wait: bool,
@@ -46,25 +65,34 @@ def delete(
     \b
       kaiwo delete train                    asks first, and waits until it is gone
       kaiwo delete train service/chat -y    several, without a question
+      kaiwo delete -f job.yaml              what kaiwo submit -f job.yaml has sent
+      kaiwo delete -l team=vision           those with a label
       kaiwo delete train --no-wait
 
     NAME is train, job/train or service/chat.
     Data volumes of the workload go with it. Asks first on a terminal.
     """
     options.one_namespace()
+    if [bool(names), bool(sources), bool(selector)].count(True) != 1:
+        raise click.UsageError("expected names of workloads, -f FILE or -l SELECTOR, and one of these only")
+    flag = kit.settings().namespace
     options.use_configured_namespace(user_config.load(config))
     with kit.cluster() as cluster:
-        chosen = _resolve(cluster, names, ignore_not_found=ignore_not_found)
+        if selector:
+            chosen = selected(cluster, selector)
+        else:
+            targets = (
+                file_targets(sources, flag, cluster.namespace)
+                if sources
+                else named_targets(names, cluster.namespace)
+            )
+            chosen = find_targets(cluster, targets, ignore_not_found=ignore_not_found)
+        if selector and not chosen:
+            namespaces.check_namespace(cluster)
+            kit.say(f"no workloads match {selector} in namespace {cluster.namespace}; {NOTHING}")
         if chosen and not yes and on_terminal():
-            _confirm(cluster, chosen)
-        deleted = []
-        for obj in chosen:
-            if cluster.run(functools.partial(deletion.delete, obj=obj)):
-                deleted.append(obj)
-            kit.say(f"{label(obj)} deleted")
-        if wait:
-            with kit.progress("waiting until they are gone"):
-                cluster.run(lambda api: deletion.wait_until_gone(api, deleted, timeout))
+            _confirm(chosen)
+        _delete(cluster, chosen, timeout if wait else None)
 
 
 def on_terminal() -> bool:
@@ -72,34 +100,50 @@ def on_terminal() -> bool:
     return sys.stdin.isatty()
 
 
-def _resolve(cluster: Cluster, names: Sequence[str], *, ignore_not_found: bool) -> list[Object]:
-    """The live workloads of all names, before anything is deleted."""
-    found: dict[str, Object] = {}
-    missing, both = [], []
-    for name in names:
-        kinds, plain = parse_name(name)
-        here = cluster.run(functools.partial(find_all, namespace=cluster.namespace, kinds=kinds, name=plain))
-        missing += [name] if not here else []
-        both += [name] if len(here) > 1 else []
-        found |= {obj["metadata"]["uid"]: obj for _, obj in here}
-    if both:
-        named = ", ".join(both)
-        what = f"{named} is both a job and a service; nothing was deleted"
-        raise Failure(what, f"write job/{both[0]} or service/{both[0]}", code=USAGE)
-    if missing and not ignore_not_found:
-        named = ", ".join(missing)
-        what = f"{named} not found in namespace {cluster.namespace}; nothing was deleted"
-        kind = next((name for name in missing if name.lower() in KIND_NAMES), "")
-        raise Failure(what, f"write {kind}/NAME as one word" if kind else "kaiwo list -A", code=NOT_FOUND)
-    return list(found.values())
+def _delete(cluster: Cluster, chosen: Sequence[Object], timeout: float | None) -> None:
+    """Delete all, whatever becomes of single ones; wait for those that go, unless without a time.
+
+    Raises:
+        Failure: one or several were not deleted.
+    """
+    from kaiwo.engine.errors import ApiError
+
+    deleted, waited, refused = [], [], []
+    for obj in chosen:
+        try:
+            if cluster.run(functools.partial(deletion.delete, obj=obj)):
+                waited.append(obj)
+        except ApiError as error:
+            failure = translated(error)
+            if failure is None or len(chosen) == 1:
+                raise
+            kit.say(f"error: {label(obj)} was not deleted: {failure.message}", level=-1)
+            refused.append(failure)
+        else:
+            deleted.append(obj)
+            kit.say(f"{label(obj)} deleted")
+    if kit.settings().output in ("json", "yaml", "name"):
+        kit.emit(deleted, one=True)
+    if timeout is not None:
+        with kit.progress("waiting until they are gone"):
+            cluster.run(lambda api: deletion.wait_until_gone(api, waited, timeout))
+    if refused:
+        verb = "was" if len(refused) == 1 else "were"
+        what = f"{len(refused)} of {len(chosen)} workloads {verb} not deleted"
+        raise Failure(what, refused[0].next_step, code=FAILED)
 
 
-def _confirm(cluster: Cluster, objects: Sequence[Object]) -> None:
-    click.echo(f"in namespace {cluster.namespace}:", err=True)
-    for obj in objects:
+def _confirm(objects: Sequence[Object]) -> None:
+    place = ""
+    for obj in sorted(objects, key=lambda obj: str(obj["metadata"]["namespace"])):
+        if place != obj["metadata"]["namespace"]:
+            place = obj["metadata"]["namespace"]
+            click.echo(f"in namespace {place}:", err=True)
         word = workload_fields.word(obj) or "new"
         gpus = counted(int(workload_fields.gpus(obj)), "GPU")
-        click.echo(clean(f"  {label(obj)} ({word}, {gpus})"), err=True)
+        owner = workload_fields.user(obj)
+        facts = [word, gpus, *([f"of {owner}"] if owner else [])]
+        click.echo(clean(f"  {label(obj)} ({', '.join(facts)})"), err=True)
     what = "it and its data volumes" if len(objects) == 1 else f"these {len(objects)} and their data volumes"
     if not click.confirm(f"Delete {what}?", err=True):
-        raise Failure("nothing was deleted", code=FAILED)
+        raise Failure(NOTHING, code=FAILED)

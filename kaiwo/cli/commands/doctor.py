@@ -9,7 +9,7 @@ import click
 
 from kaiwo.cli import kit, options
 from kaiwo.cli.failures import FAILED
-from kaiwo.cli.terminal import clean
+from kaiwo.cli.terminal import can_show, clean
 from kaiwo.client import user_config
 
 if TYPE_CHECKING:
@@ -69,8 +69,9 @@ def write(report: DoctorReport, *, problems: bool) -> None:
         for check in shown:
             click.echo(clean(check.name))
         return
+    marks = MARKS if can_show("".join(MARKS.values())) else ASCII_MARKS
     for check in shown:
-        for line in lines(check, marks=_marks()):
+        for line in lines(check, marks=marks):
             click.echo(line)
     kit.say(summary(report))
 
@@ -93,11 +94,3 @@ def summary(report: DoctorReport) -> str:
         for state in ("ok", "warning", "failed", "unknown")
     }
     return ", ".join(f"{count} {state}" for state, count in counted.items() if count)
-
-
-def _marks() -> dict[str, str]:
-    try:
-        "".join(MARKS.values()).encode(sys.stdout.encoding or "ascii")
-    except (UnicodeEncodeError, LookupError):
-        return ASCII_MARKS
-    return MARKS

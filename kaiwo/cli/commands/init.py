@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from typing import TYPE_CHECKING
 
@@ -36,16 +37,18 @@ def init_command(*, yes: bool, dry_run: bool) -> None:
     loaded = kit.plugins()
     kit.warn_broken(loaded)
     form = kit.settings().output or "table"
+    as_data = form in ("json", "yaml")
     with kit.cluster() as cluster:
         state = cluster.run(lambda api: read_setup(api, loaded))
-        if form == "table":
+        if not as_data:
             _show(state.report())
         apply = bool(state.writes) and not dry_run
         if apply and not yes:
-            confirm_writing("kaiwo init", len(state.writes))
+            show = functools.partial(_show, state.report(), err=True) if as_data else None
+            confirm_writing("kaiwo init", len(state.writes), show)
         if apply:
             cluster.run(lambda api: apply_setup(api, state))
-    if form in ("json", "yaml"):
+    if as_data:
         import msgspec
 
         kit.dump(msgspec.to_builtins(state.report(applied=apply)), form)
@@ -56,18 +59,18 @@ def init_command(*, yes: bool, dry_run: bool) -> None:
         kit.say("written; kaiwo doctor shows whether the operator has made the queues of it")
 
 
-def _show(report: SetupReport) -> None:
+def _show(report: SetupReport, *, err: bool = False) -> None:
     for obj in report.objects:
         by = " (made by the operator)" if obj.written_by == "operator" else ""
-        click.echo(clean(f"{obj.kind} {obj.name}: {obj.action}{by}"))
-        _show_diff(obj)
+        click.echo(clean(f"{obj.kind} {obj.name}: {obj.action}{by}"), err=err)
+        _show_diff(obj, err=err)
     for note in report.notes:
         kit.say(f"note: {note}")
 
 
-def _show_diff(obj: SetupObject) -> None:
-    colored = sys.stdout.isatty() and kit.settings().color
+def _show_diff(obj: SetupObject, *, err: bool) -> None:
+    colored = (sys.stderr if err else sys.stdout).isatty() and kit.settings().color
     for line in obj.diff:
         text = f"  {clean(line)}"
         color = COLORS.get(line[:1])
-        click.echo(click.style(text, fg=color) if colored and color else text)
+        click.echo(click.style(text, fg=color) if colored and color else text, err=err)

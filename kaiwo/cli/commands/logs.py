@@ -73,8 +73,8 @@ def logs(
         raise click.UsageError("--all and --container exclude each other")
     options.use_configured_namespace(load_user_config(config))
     wanted = LogOptions(
-        since_seconds=None if since is None else max(1, round(since)),
-        # As kubectl: -1 means all.
+        # As kubectl: 0 means all, and -1 of lines.
+        since_seconds=max(1, round(since)) if since else None,
         tail=None if tail is None or tail < 0 else tail,
         container=container,
         all_containers=all_containers,

@@ -93,12 +93,12 @@ def read_workloads(
     """
     one_namespace()
     named = (*request.sources, *request.files)
+    command = click.get_current_context().command_path
     if not named:
-        command = click.get_current_context().command_path
         raise Failure("a file is required", f"{command} FILE, or - for standard input", code=USAGE)
     config = user_config.load(request.config)
     assignments = overrides.assignments(request.sets)
-    manifests, problems = read_files(named)
+    manifests, problems = read_files(named, command=command)
     overrides.override(
         manifests,
         user=request.user,

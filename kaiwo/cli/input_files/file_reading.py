@@ -50,12 +50,20 @@ _SERVER_FIELDS = (
 """Fields that the API server sets; they are left out of what is sent."""
 
 
-def read_files(sources: Sequence[str]) -> tuple[list[WorkloadFile], list[LocatedProblem]]:
+SEND = "send it with kubectl apply --server-side"
+"""What to do with other objects than workloads, before ``-f FILE``."""
+
+
+def read_files(
+    sources: Sequence[str], *, command: str = "kaiwo submit", otherwise: str = SEND
+) -> tuple[list[WorkloadFile], list[LocatedProblem]]:
     """Read all workloads of all sources.
 
     Args:
         sources: files, directories (their ``*.yaml``, ``*.yml``, ``*.json``, sorted), ``-`` or ``--`` for
             standard input.
+        command: which reads them, as it is typed.
+        otherwise: what to do with other objects than workloads, before ``-f FILE``.
 
     Returns:
         the workloads, and what is wrong with all that could not be read as one.
@@ -69,18 +77,18 @@ def read_files(sources: Sequence[str]) -> tuple[list[WorkloadFile], list[Located
                 problems.append(file_problem(f"-f {source}", "standard input can be read only once"))
                 continue
             stdin_taken = True
-        for name, text in _texts(source, problems):
-            _documents(name, text, workloads, problems)
+        for name, text in _texts(source, problems, command):
+            _documents(name, text, workloads, problems, otherwise=otherwise)
     return workloads, problems
 
 
-def _texts(source: str, problems: list[LocatedProblem]) -> Iterator[tuple[str, str]]:
+def _texts(source: str, problems: list[LocatedProblem], command: str) -> Iterator[tuple[str, str]]:
     """Name and text of every file of a source."""
     if source in STDIN_NAMES:
         yield from _decoded(STDIN, sys.stdin.buffer.read(MAX_BYTES + 1), problems)
         return
     if source.startswith(("http://", "https://")):
-        hint = f"curl -fsSL {source} | kaiwo submit -f -"
+        hint = f"curl -fsSL {source} | {command} -f -"
         problems.append(file_problem(source, "URLs are not fetched", hint))
         return
     for file in _files(source, problems):
@@ -147,13 +155,15 @@ def _decoded(name: str, content: bytes, problems: list[LocatedProblem]) -> Itera
         problems.append(file_problem(name, "not UTF-8 text", "save the file as UTF-8", position=position))
 
 
-def _documents(name: str, text: str, workloads: list[WorkloadFile], problems: list[LocatedProblem]) -> None:
+def _documents(
+    name: str, text: str, workloads: list[WorkloadFile], problems: list[LocatedProblem], *, otherwise: str
+) -> None:
     empty = True
     try:
         for document in parse(text):
             for prefix, value in _unlisted(document):
                 empty = False
-                workload = _accepted(name, document, prefix, value, problems)
+                workload = _accepted(name, document, prefix, value, problems, otherwise=otherwise)
                 if workload:
                     workloads.append(workload)
     except DocumentError as error:
@@ -174,7 +184,7 @@ def _unlisted(document: Document) -> Iterable[tuple[Path, Any]]:
 
 
 def _accepted(
-    name: str, document: Document, prefix: Path, value: Any, problems: list[LocatedProblem]
+    name: str, document: Document, prefix: Path, value: Any, problems: list[LocatedProblem], *, otherwise: str
 ) -> WorkloadFile | None:
     """The workload, or None and a problem when the value is not one."""
 
@@ -190,16 +200,17 @@ def _accepted(
         reject(("kind",), "is required", f"write one of {_KNOWN}")
         return None
     group = api_version.rpartition("/")[0] if isinstance(api_version, str) else ""
+    hint = f"{otherwise} -f {'-' if name == STDIN else name}"
     if kind not in BY_KIND and api_version and group != GROUP:
         what = f'{kind} "{_name(value)}"' if _name(value) else kind
-        reject((), f"{what} ({api_version}) is not a Kaiwo workload", _kubectl(name))
+        reject((), f"{what} ({api_version}) is not a Kaiwo workload", hint)
         return None
     if kind not in BY_KIND:
         if kind in _CONFIG_KINDS:
-            reject(("kind",), f"{kind} is not a workload", _kubectl(name))
+            reject(("kind",), f"{kind} is not a workload", hint)
         else:
-            hint = did_you_mean(kind, [*BY_KIND, *_CONFIG_KINDS])
-            reject(("kind",), f'unknown kind "{kind}" (known: {_KNOWN})', hint)
+            near = did_you_mean(kind, [*BY_KIND, *_CONFIG_KINDS])
+            reject(("kind",), f'unknown kind "{kind}" (known: {_KNOWN})', near)
         return None
     if api_version != API_VERSION:
         message = "is required" if api_version is None else f'unknown version "{api_version}"'
@@ -209,10 +220,6 @@ def _accepted(
     if isinstance(obj.get("metadata"), dict):
         obj["metadata"] = {k: v for k, v in obj["metadata"].items() if k not in _SERVER_FIELDS}
     return WorkloadFile(name, document, obj, prefix)
-
-
-def _kubectl(name: str) -> str:
-    return f"send it with kubectl apply --server-side -f {'-' if name == STDIN else name}"
 
 
 def _name(value: Object) -> str:

@@ -71,7 +71,7 @@ def column_layout(width: int, rows: Sequence[WorkloadRow], *, everywhere: bool) 
     """
 
     def wanted(title: str, least: int) -> int:
-        longest = max((len(_TEXT[title](row, _NEVER)) for row in rows), default=0)
+        longest = max((cell_len(_TEXT[title](row, _NEVER)) for row in rows), default=0)
         return max(least, min(longest, _LONGEST))
 
     widths = {"NAME": 16, "STATUS": 11, "REASON": 12, "GPUS": 4, "AGE": 5}

@@ -16,8 +16,13 @@ def width_of(text: str) -> int:
     """How many columns of a terminal a text takes."""
     if text.isascii():
         return len(text)
+    # Not `unicodedata.combining`, which is 0 for the vowel signs of many scripts.
     return sum(
-        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1
+        0
+        if unicodedata.category(char) in ("Mn", "Me")
+        else 2
+        if unicodedata.east_asian_width(char) in "WF"
+        else 1
         for char in text
     )
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import shutil
 import sys
-import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
 from kaiwo.cli.options import settings
+from kaiwo.cli.output.layout import GAP, width_of, wrap
 from kaiwo.cli.terminal import clean
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 GOOD, WAITS, BAD = "green", "yellow", "red"
 """Colours: all is well, something waits, the user must act."""
 
-_GAP = 3
 _NARROWEST = 20
 
 
@@ -58,10 +57,10 @@ def write_rows(titles: Sequence[str], rows: Sequence[Sequence[Cell | str]], *, i
     if not cells:
         return
     widths = [
-        max(len(title), *(len(clean(row[at].text)) for row in cells)) for at, title in enumerate(titles)
+        max(len(title), *(width_of(clean(row[at].text)) for row in cells)) for at, title in enumerate(titles)
     ]
     width = terminal_width()
-    if width is not None and len(indent) + sum(widths) + _GAP * (len(widths) - 1) > width:
+    if width is not None and len(indent) + sum(widths) + GAP * (len(widths) - 1) > width:
         for row in cells:
             _write_block(titles, row, indent, width)
         return
@@ -77,10 +76,10 @@ def _cell(cell: Cell | str) -> Cell:
 
 def _write_line(row: Sequence[Cell], widths: Sequence[int], indent: str) -> None:
     parts = [
-        styled(cell.text, cell.color) + " " * (width - len(clean(cell.text)))
+        styled(cell.text, cell.color) + " " * (width - width_of(clean(cell.text)))
         for cell, width in zip(row, widths, strict=True)
     ]
-    click.echo((indent + (" " * _GAP).join(parts)).rstrip())
+    click.echo((indent + (" " * GAP).join(parts)).rstrip())
 
 
 def _write_block(titles: Sequence[str], row: Sequence[Cell], indent: str, width: int) -> None:
@@ -91,7 +90,7 @@ def _write_block(titles: Sequence[str], row: Sequence[Cell], indent: str, width:
         if cell.text == "-":
             continue
         text = clean(cell.text)
-        size = len(title) + 1 + len(text)
+        size = len(title) + 1 + width_of(text)
         gap = 2 if line.strip() else 0
         if length + gap + size <= width:
             line += " " * gap + f"{title} {styled(text, cell.color)}"
@@ -102,15 +101,14 @@ def _write_block(titles: Sequence[str], row: Sequence[Cell], indent: str, width:
         lines = wrapped(f"{title} {text}", width - len(inner))
         for part in lines[:-1]:
             click.echo(inner + styled(part, cell.color))
-        line, length = inner + styled(lines[-1], cell.color), len(inner) + len(lines[-1])
+        line, length = inner + styled(lines[-1], cell.color), len(inner) + width_of(lines[-1])
     if line.strip():
         click.echo(line)
 
 
 def wrapped(text: str, width: int) -> list[str]:
     """Text in lines of at most a width, broken between words; a longer word has a line of its own."""
-    lines = textwrap.wrap(clean(text), max(width, _NARROWEST), break_long_words=False, break_on_hyphens=False)
-    return lines or [""]
+    return wrap(clean(text), max(width, _NARROWEST))
 
 
 def write_pair(title: str, text: str, *, column: int = 12, indent: str = "", color: str = "") -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
-import textwrap
 from typing import TYPE_CHECKING
 
 import click
 
+from kaiwo.cli import kit
 from kaiwo.cli.options import settings
+from kaiwo.cli.output.layout import wrap
 from kaiwo.cli.output.table import terminal_width
-from kaiwo.cli.terminal import clean, styled_status
+from kaiwo.cli.terminal import can_show, clean, styled_status
 from kaiwo.client.kinds import SHORT
 
 if TYPE_CHECKING:
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from kaiwo.plugin.diagnosis import ChainLink
 
 _MARKS = {"ok": ("✔", "green"), "waits": ("…", "yellow"), "failed": ("✘", "red"), "unknown": ("?", "yellow")}
+_ASCII_MARKS = {"ok": "+", "waits": ".", "failed": "x", "unknown": "?"}
+"""For a terminal that cannot show the others."""
+
 _NARROWEST = 30
 _INDENT = "  "
 _WIDEST_NAME = 48
@@ -44,7 +48,7 @@ def write_verdict(verdict: Verdict) -> None:
             _headline(cause.state, cause.code + by, cause.message, indent=_INDENT)
     _chain(verdict.chain)
     for sentence in verdict.unread:
-        click.echo(f"warning: not read: {clean(sentence)}", err=True)
+        kit.say(f"warning: not read: {sentence}")
 
 
 def _section(title: str, lines: Sequence[str]) -> None:
@@ -85,16 +89,16 @@ def _text(text: str, *, first: str, rest: str, bold: str = "") -> None:
     if sys.stdout.isatty():
         # The marks may be coloured: their escape sequences take no room.
         room = terminal_width() - len(click.unstyle(first))
-        lines = textwrap.wrap(
-            plain, max(_NARROWEST, room), break_long_words=False, break_on_hyphens=False
-        ) or [""]
+        lines = wrap(plain, max(_NARROWEST, room))
     if bold and _colored() and lines[0].startswith(bold):
         lines[0] = click.style(bold, bold=True) + lines[0][len(bold) :]
     click.echo(first + f"\n{rest}".join(lines))
 
 
 def _mark(state: str) -> str:
-    mark, color = _MARKS.get(state, _MARKS["unknown"])
+    state = state if state in _MARKS else "unknown"
+    mark, color = _MARKS[state]
+    mark = mark if can_show(mark) else _ASCII_MARKS[state]
     return click.style(mark, fg=color) if _colored() else mark
 
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import io
+import os
+import select
 import shutil
 import sys
 import time
-from contextlib import nullcontext, redirect_stderr, redirect_stdout
+from contextlib import nullcontext, redirect_stderr, redirect_stdout, suppress
 from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from kaiwo.cli import kit
 from kaiwo.cli.failures import plain, until_interrupted
 from kaiwo.cli.output.layout import width_of
 from kaiwo.cli.terminal import clean, overwrites
@@ -51,6 +55,8 @@ def watch(
 ) -> None:
     """Show until interrupted: a terminal is drawn anew in place, a pipe gets the text of each change.
 
+    Ages that grow are drawn on a terminal only.
+
     A failed request is retried, and the last result stays on the screen.
 
     Args:
@@ -75,8 +81,30 @@ def watch(
             rounds = None if rounds is None else rounds - 1
             if rounds == 0:
                 return
-            if changed(INTERVAL):
+            if _read_again(changed, terminal=terminal):
                 break
+
+
+def _read_again(changed: Callable[[float], bool], *, terminal: bool) -> bool:
+    """Wait; False when ages are to be drawn anew, which a reader that keeps everything does not get."""
+    while not changed(INTERVAL):
+        if terminal:
+            return False
+        _require_reader()
+    return True
+
+
+def _require_reader() -> None:
+    """Notice without a write that nobody reads any more, as after ``grep -m 1``.
+
+    Raises:
+        BrokenPipeError: standard output is a pipe whose other end is closed.
+    """
+    with suppress(ValueError, io.UnsupportedOperation):
+        state = select.poll()
+        state.register(sys.stdout.fileno(), 0)
+        if any(event & select.POLLERR for _, event in state.poll(0)):
+            raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
 
 def poll(seconds: float) -> bool:
@@ -94,7 +122,7 @@ def _read(read: Callable[[], T]) -> T:
             if not is_transient(error):
                 raise
             message = clean(plain(error)) or "timed out"
-            click.echo(f"warning: no answer from the API server: {message}; trying again", err=True)
+            kit.say(f"warning: no answer from the API server: {message}; trying again")
             time.sleep(delay)
             delay = min(2 * delay, _MAX_DELAY)
 

@@ -38,6 +38,9 @@ def new(kind: str, name: str, directory: Path | None, dry_run: bool) -> None:
 
     try:
         names, files = new_plugin(kind, name)
+    except ScaffoldError as error:
+        raise kit.Failure(str(error), error.next_step, code=kit.USAGE) from error
+    try:
         check_name(kind, names, kit.plugins())
         folder = directory or Path(names.distribution)
         check_folder(folder)

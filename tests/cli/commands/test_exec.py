@@ -164,10 +164,11 @@ def test_without_a_running_pod_the_reason_is_given(server: ExecServer, cli: Any)
     """Ended, or not started."""
     server.pods = [_pod("a", phase="Succeeded")]
     answer = cli("exec", "train", "--", "date")
-    assert (answer.code, answer.err) == (
-        1,
-        "error: no pod of job/train runs any more; a has ended (Succeeded)\nhint: kaiwo logs job/train\n",
-    )
+    assert answer.code == 1
+    assert answer.err.splitlines() == [
+        "error: no pod of job/train runs any more; a has ended (Succeeded)",
+        "hint: kaiwo logs job/train -n team",
+    ]
 
 
 def test_wrong_usage_sends_nothing(server: ExecServer, cli: Any) -> None:

@@ -55,6 +55,19 @@ def test_the_objects_are_printed_and_the_verdict_is_talk(cli: Cli) -> None:
     assert "job/train: would create Job train" in result.err
 
 
+@pytest.mark.parametrize("words", [["--context", "typo"], ["--kubeconfig", "nowhere"]])
+def test_a_cluster_that_is_named_must_be_found(cli: Cli, home: Path, words: list[str]) -> None:
+    """A plan for no cluster would pass for one for that cluster; --offline asks for it."""
+    (home / ".kube").mkdir()
+    (home / ".kube" / "config").write_text("current-context: ''\ncontexts: []\n")
+    result = cli("plan", "-f", "job.yaml", *words)
+    assert (result.code, result.out) == (1, "")
+    assert words[1] in result.err
+    assert "kaiwo plan --offline" in result.err
+    assert cli("plan", "-f", "job.yaml", "--offline", *words).code == 0
+    assert cli("plan", "-f", "job.yaml").code == 0
+
+
 def test_privileges_in_an_embedded_template_are_reported_without_a_cluster(cli: Cli) -> None:
     """The namespace's label is not known, so it is a warning; it names the field and the label."""
     job = "job={spec: {template: {spec: {hostNetwork: true}}}}"

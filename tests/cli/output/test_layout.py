@@ -11,13 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kaiwo.cli.commands.list import columns
+from kaiwo.cli.manage.layout import column_layout
+from kaiwo.cli.manage.rows import workload_row
 from kaiwo.cli.options import GlobalOptions
 from kaiwo.cli.output.detail_view import write_details
 from kaiwo.cli.output.layout import GAP, groups, width_of, wrap
+from kaiwo.cli.output.responsive import write_pair, write_rows
 from kaiwo.cli.output.table import write_table
+from kaiwo.cli.output.verdict_page import write_verdict
 from kaiwo.cli.output.watching import visible
 from kaiwo.cli.terminal import STATUS_COLORS, state_color
 from kaiwo.cli.workload_details import WorkloadDetails
+from kaiwo.client.why import judge
+from kaiwo.workload.diagnosis.model import DiagnosisFacts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -113,6 +119,53 @@ def test_colors_mean_the_same_everywhere() -> None:
     for bad in ("CrashLoopBackOff", "ImagePullBackOff", "OOMKilled (exit code 137)", "Failed", "Error"):
         assert state_color(bad) == STATUS_COLORS["FAILED"] == "red"
     assert state_color("anything") == ""
+
+
+WIDE = "\u7814\u7a76"
+"""Two characters that take four columns."""
+
+ACCENT = "e\u0301"
+VOWEL_SIGN = "\u0915\u0941"
+"""Two characters in one column each; the second one of the vowel sign has the combining class 0."""
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"), [("ada", 3), (WIDE, 4), (ACCENT, 1), (VOWEL_SIGN, 1), ("1\u20dd", 1), ("", 0)]
+)
+def test_the_width_of_a_text_is_that_on_a_screen(text: str, columns: int) -> None:
+    """Of wide characters two columns, of marks above, below and around another one none."""
+    assert width_of(text) == columns
+
+
+def test_columns_stay_below_their_titles_whatever_the_names_are(capsys: pytest.CaptureFixture[str]) -> None:
+    """The user of a workload is any text."""
+    rows = [(name, "7") for name in ("ada", WIDE * 4, ACCENT * 6, VOWEL_SIGN * 3, "\x1b[31m")]
+    with click.Context(click.Command("x"), obj=GlobalOptions()):
+        write_rows(("USER", "GPUS"), rows)
+    lines = capsys.readouterr().out.splitlines()
+    assert {width_of(line[: line.rindex(" ")]) for line in lines} == {18}
+
+
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_wide_text_fits_the_terminal(drawn: Callable[..., list[str]], width: int) -> None:
+    """In tables that become blocks, in pairs, and in a verdict."""
+    text = " ".join([WIDE * 3] * 20)
+
+    def write() -> None:
+        write_rows(("USER", "MESSAGE"), [(WIDE * 4, text)])
+        write_pair("Message:", text)
+        workload = {**job("train"), "status": {"status": "ERROR", "reason": "Refused", "message": text}}
+        write_verdict(judge(DiagnosisFacts(workload, NOW, None), ()))
+
+    assert max(map(width_of, drawn(write, width))) <= width
+
+
+def test_a_full_screen_has_room_for_the_whole_of_a_wide_name() -> None:
+    """A column is as wide as what it shows."""
+    obj = job("train")
+    row = workload_row({**obj, "spec": {**obj["spec"], "user": WIDE * 3}})
+    found = {column.title: column.width for column in column_layout(120, [row], everywhere=False)}
+    assert found["USER"] == 12
 
 
 @given(st.text(), st.integers(1, 200))

@@ -113,9 +113,9 @@ PAGES: dict[str, Callable[[], Verdict]] = {
 }
 
 
-def page(verdict: Verdict, capsys: pytest.CaptureFixture[str]) -> str:
+def page(verdict: Verdict, capsys: pytest.CaptureFixture[str], **chosen: Any) -> str:
     """What is written about a verdict, notes included."""
-    with click.Context(click.Command("why"), obj=GlobalOptions()):
+    with click.Context(click.Command("why"), obj=GlobalOptions(**chosen)):
         write_verdict(verdict)
     captured = capsys.readouterr()
     return captured.out + captured.err
@@ -125,6 +125,22 @@ def page(verdict: Verdict, capsys: pytest.CaptureFixture[str]) -> str:
 def test_a_page_is_as_it_was_reviewed(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Headline, evidence, next command, other causes, chain; in a pipe one line each."""
     assert_golden(page(PAGES[name](), capsys), GOLDEN / f"why-{name}.txt")
+
+
+def test_a_quiet_page_has_no_warnings(capsys: pytest.CaptureFixture[str]) -> None:
+    """-q leaves errors alone, as in every command."""
+    assert "\nwarning: not read: pods" in page(_forbidden(), capsys)
+    assert "warning" not in page(_forbidden(), capsys, verbosity=-1)
+
+
+def test_marks_are_ascii_where_the_terminal_has_no_others(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As for kaiwo doctor."""
+    monkeypatch.setattr("kaiwo.cli.output.verdict_page.can_show", str.isascii)
+    text = page(_image(), capsys)
+    assert "\nx ImagePullBackOff" in text
+    assert text.isascii()
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])

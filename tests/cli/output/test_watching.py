@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import sys
+
 import click
 import pytest
 
 from kaiwo.cli import failures
+from kaiwo.cli.options import GlobalOptions
 from kaiwo.cli.output import watching
 from kaiwo.engine.errors import ConnectionBroken, Forbidden
 
@@ -44,8 +48,35 @@ def test_nothing_is_read_while_nothing_changes(capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().out.count("x") == 5
 
 
+def test_a_pipe_gets_nothing_while_nothing_changes(capsys: pytest.CaptureFixture[str]) -> None:
+    """An age that grows is no change: a file would get the whole table every other second."""
+    answers = iter([False, False, True])
+    ages = iter(["train 5s", "train 9s"])
+    watching.watch(
+        lambda: None, lambda _: click.echo(next(ages)), lambda _: next(answers), on_terminal=False, rounds=2
+    )
+    assert capsys.readouterr().out == "train 5s\ntrain 9s\n"
+    assert list(answers) == []
+
+
+def test_a_watch_ends_with_its_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``kaiwo status train -w | grep -m 1 RUNNING`` ends, also if nothing changes any more."""
+    reader, writer = os.pipe()
+    with os.fdopen(writer, "w") as stream:
+        monkeypatch.setattr(sys, "stdout", stream)
+
+        def unchanged(_: float) -> bool:
+            if asked:
+                os.close(asked.pop())
+            return False
+
+        asked = [reader]
+        with pytest.raises(BrokenPipeError):
+            watching.watch(lambda: None, lambda _: None, unchanged, on_terminal=False)
+
+
 def test_an_answer_that_fails_for_a_moment_ends_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    """A warning says that it is tried again; what cannot heal by itself is an error."""
+    """A warning says that it is tried again, but not with -q; what cannot heal by itself is an error."""
     answers: list[str | Exception] = [ConnectionBroken("refused"), "a"]
 
     def read() -> str:
@@ -54,10 +85,15 @@ def test_an_answer_that_fails_for_a_moment_ends_nothing(capsys: pytest.CaptureFi
             raise answer
         return answer
 
-    watching.watch(read, click.echo, lambda _: True, on_terminal=False, rounds=1)
+    with click.Context(click.Command("list"), obj=GlobalOptions()):
+        watching.watch(read, click.echo, lambda _: True, on_terminal=False, rounds=1)
     captured = capsys.readouterr()
     assert captured.out == "a\n"
     assert captured.err == "warning: no answer from the API server: refused; trying again\n"
+    answers += [ConnectionBroken("refused"), "b"]
+    with click.Context(click.Command("list"), obj=GlobalOptions(verbosity=-1)):
+        watching.watch(read, click.echo, lambda _: True, on_terminal=False, rounds=1)
+    assert capsys.readouterr() == ("b\n", "")
     answers.append(Forbidden(403, "Forbidden", "no rights"))
     with pytest.raises(Forbidden):
         watching.watch(read, click.echo, lambda _: True, on_terminal=False, rounds=1)

@@ -103,11 +103,16 @@ def test_a_plugin_imports_what_is_promised_to_stay(kind: str) -> None:
         ("a" * (MAX_LENGTH + 1), f"at most {MAX_LENGTH}", "shorter"),
     ],
 )
-def test_an_invalid_name_is_an_error_with_a_valid_one(name: str, words: str, hint: str) -> None:
+def test_an_invalid_name_is_an_error_with_a_valid_one(
+    name: str, words: str, hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The author can type the next attempt at once."""
     with pytest.raises(ScaffoldError, match=re.escape(words)) as caught:
         PluginNames.of(name)
     assert hint in caught.value.next_step
+    code, out, err = run(capsys, "vendor", "--", name)
+    assert (code, out) == (2, "")
+    assert words in err
 
 
 @pytest.mark.parametrize(
