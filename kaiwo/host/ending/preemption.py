@@ -357,6 +357,9 @@ class Preemption:
             except Conflict:
                 await asyncio.sleep(_CONFLICT_SECONDS)
                 continue
+            except EngineError as error:
+                _log.info("%s is not told: %s", known, error)
+                return
             self._manager.event_recorder.event(known, "Normal", CONDITION, condition.message[:_MAX_EVENT])
             return
 
