@@ -251,7 +251,11 @@ class Writer:
             raise ConnectionBroken(f"patch {obj.resource}: the answer is not an object: {error}") from error
         types = own_conditions or [condition["type"] for condition in status.get("conditions") or ()]
         if self._statuses.written(live, wanted.keys(), types, replaced=replaced) == MANY:
-            _log.warning("%s; from now on it is written ever more rarely", _replaced(obj))
+            _log.warning(
+                "%s; from now on it is written ever more rarely. If several installations share it, give all "
+                "of them the same version and plugins",
+                _replaced(obj),
+            )
         return StatusWritten(live)
 
     async def delete(self, obj: CachedObject, *, propagation: Propagation = "Background") -> bool:

@@ -276,6 +276,63 @@ def test_a_queue_that_nobody_names_any_more_makes_room_for_another(
     assert world.value("kaiwo_workloads", queue="other", **labels) is None
 
 
+def _held(world: World, user: str, minutes: float, gpus: int = 1) -> None:
+    """Let a user hold GPUs for a while."""
+    obj = world.put(user, "RUNNING", "Running", "q", gpus=gpus, user=user)
+    world.seconds += minutes * MINUTE
+    world.delete(obj)
+
+
+def test_made_up_users_do_not_hide_others_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each held a GPU for a moment. Who has time keeps it, a new one is shown, and the sum never goes back."""
+    monkeypatch.setattr(gpu_time, "MOST_OWNERS", 4)
+    world = World(gpu_labels="user")
+    world.metrics.gpu_time.begin(None)
+
+    def shown(user: str, queue: str = "q") -> float | None:
+        return world.value("kaiwo_gpu_reserved_seconds_total", queue=queue, user=user)
+
+    def total() -> float:
+        return sum(account.seconds[0] for _, account in world.metrics.gpu_time.accounts())
+
+    _held(world, "ada", 60)
+    _held(world, "grace", 30)
+    before = total()
+    for number in range(50):
+        _held(world, f"junk{number}", 0.1)
+        assert total() == pytest.approx(before + 6)
+        before = total()
+    assert len(list(world.metrics.gpu_time.accounts())) == 5
+    assert (shown("ada"), shown("grace")) == (3600, 1800)
+    world.put("new", "RUNNING", "Running", "q", gpus=2, user="new")
+    for number in range(50):
+        _held(world, f"more{number}", 0.1)
+    assert shown("new") == pytest.approx(2 * 50 * 6)
+    assert (shown("ada"), shown("grace")) == (3600, 1800)
+    record = json.loads(json.dumps(world.metrics.gpu_time.record()))
+    later = World(gpu_labels="user")
+    later.metrics.gpu_time.begin(record)
+    assert later.metrics.gpu_time.record() == record
+
+
+def test_users_who_only_wait_leave_room_for_those_who_hold_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waiting costs nothing, so anybody can wait under many names."""
+    monkeypatch.setattr(gpu_time, "MOST_OWNERS", 4)
+    world = World(gpu_labels="user")
+    world.metrics.gpu_time.begin(None)
+    for number in range(50):
+        world.put(f"junk{number}", "PENDING", "NoQuota", "q", gpus=1, user=f"junk{number}")
+    assert world.value("kaiwo_gpus_pending", queue="other", user="other") == 48
+    world.put("a", "RUNNING", "Running", "q", gpus=2, user="ada")
+    world.put("g", "RUNNING", "Running", "q", gpus=3, user="grace")
+    world.seconds += MINUTE
+    for user, gpus in (("ada", 2), ("grace", 3)):
+        assert world.value("kaiwo_gpus_reserved", queue="q", user=user) == gpus
+        assert world.value("kaiwo_gpu_reserved_seconds_total", queue="q", user=user) == gpus * MINUTE
+    world.put("l", "RUNNING", "Running", "q", gpus=5, user="linus")
+    assert world.value("kaiwo_gpus_reserved", queue="other", user="other") == 5
+
+
 def test_counters_of_queues_that_nobody_names_any_more_make_room_for_another(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
