@@ -27,6 +27,10 @@ Of these, half at most are only waited for: many waiting workloads, each with an
 take the place of those who hold GPUs.
 """
 
+LONGEST_USER: Final = 254
+"""Characters of a user with figures of their own, as many as an e-mail address may have: the record of all
+owners has to fit into a ConfigMap, which takes 1 MiB."""
+
 _OTHERS: Final = (OTHER, OTHER)
 
 
@@ -78,8 +82,8 @@ class GpuTime:
 
     Accounts outlive their workloads, and names of users may be made up, so their number has a bound:
     `MOST_OWNERS`, and one for all others. Where one more is needed, the account with the least time, of those
-    that hold no GPUs and wait for none, is added to that of the others. So no sum goes back, and whoever wants
-    to displace an account has to hold GPUs for longer under as many other names.
+    that hold no GPUs and wait for none, is added to that of the others. So no sum goes back, and who wants to
+    displace an account has to hold GPUs for longer under as many other names.
 
     Attributes:
         counting: whether time is added up.
@@ -182,7 +186,9 @@ class GpuTime:
             user: of a workload.
             holds: whether GPUs are or were held; False where they are only waited for.
         """
-        owner = ("" if self._labels == "none" else queue, user if self._labels == "user" else "")
+        if self._labels != "user":
+            user = ""
+        owner = ("" if self._labels == "none" else queue, user if len(user) <= LONGEST_USER else OTHER)
         if owner in self._accounts or owner == _OTHERS:
             return owner
         if self._is_full(holds=holds):

@@ -17,6 +17,7 @@ from kaiwo.engine.store import Cache
 from kaiwo.engine.timestamps import format_time
 from kaiwo.engine.wire import encode
 from kaiwo.host.metrics import gpu_time, workloads
+from kaiwo.host.metrics.gpu_time_record import GpuTimeRecord
 from kaiwo.host.metrics.reason_classes import CLASSES, reason_class
 from kaiwo.host.metrics.workloads import WorkloadMetrics
 from kaiwo.plugin.lifecycle import Transition
@@ -284,7 +285,7 @@ def _held(world: World, user: str, minutes: float, gpus: int = 1) -> None:
 
 
 def test_made_up_users_do_not_hide_others_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each held a GPU for a moment. Who has time keeps it, a new one is shown, and the sum never goes back."""
+    """Each held a GPU for a moment. Who has time keeps it, a new one is shown, and no sum goes back."""
     monkeypatch.setattr(gpu_time, "MOST_OWNERS", 4)
     world = World(gpu_labels="user")
     world.metrics.gpu_time.begin(None)
@@ -313,6 +314,22 @@ def test_made_up_users_do_not_hide_others_for_good(monkeypatch: pytest.MonkeyPat
     later = World(gpu_labels="user")
     later.metrics.gpu_time.begin(record)
     assert later.metrics.gpu_time.record() == record
+
+
+@pytest.mark.parametrize("letter", ["\x01", "\U0001f600", "a"])
+def test_the_record_of_all_owners_fits_into_a_config_map(letter: str) -> None:
+    """A tenant with long names must not keep the time of all others from being recorded."""
+    counted = gpu_time.GpuTime("user", lambda: 0.0)
+    queue = "q" * 253
+    for number in range(600):
+        counted.add_reserved(queue, f"{number:03}".rjust(gpu_time.LONGEST_USER, letter), 1e9 + 1 / 7)
+        counted.add_reserved(queue, f"{number:03}".rjust(1024, letter), 1.0)
+    manager: Any = None
+    text = GpuTimeRecord(manager, counted, "ops", "kaiwo")._written()
+    assert len(text.encode()) < 1 << 20
+    found = counted.record()
+    assert len(found) == 501
+    assert sum(seconds[2] for seconds in found) == pytest.approx(600 * (1e9 + 1 / 7) + 600)
 
 
 def test_users_who_only_wait_leave_room_for_those_who_hold_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
