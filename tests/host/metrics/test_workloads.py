@@ -277,6 +277,14 @@ def test_a_queue_that_nobody_names_any_more_makes_room_for_another(
     assert world.value("kaiwo_workloads", queue="other", **labels) is None
 
 
+def test_a_transition_of_a_workload_that_is_gone_is_not_remembered(world: World) -> None:
+    """The watch may bring its end before the answer to its last status has come."""
+    for number in range(10):
+        world.delete(world.put(f"j{number}", "PENDING", "Pending"))
+        world.moves(f"j{number}", "PENDING", "RUNNING", "Running")
+    assert world.metrics._reached == {}
+
+
 def _held(world: World, user: str, minutes: float, gpus: int = 1) -> None:
     """Let a user hold GPUs for a while."""
     obj = world.put(user, "RUNNING", "Running", "q", gpus=gpus, user=user)
