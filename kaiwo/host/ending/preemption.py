@@ -358,7 +358,7 @@ class Preemption:
                 await asyncio.sleep(_CONFLICT_SECONDS)
                 continue
             except EngineError as error:
-                _log.info("%s is not told: %s", known, error)
+                _log.info("a decision is not reported on %s: %s", known, error)
                 return
             self._manager.event_recorder.event(known, "Normal", CONDITION, condition.message[:_MAX_EVENT])
             return

@@ -207,7 +207,7 @@ def test_a_victim_that_changed_meanwhile_ends_nobody(full: World) -> None:
     assert full.word("later") == "TERMINATING"
 
 
-def test_a_decision_stands_where_the_workload_that_it_is_for_cannot_be_told(full: World) -> None:
+def test_a_decision_stands_where_it_cannot_be_reported_on_the_waiting_workload(full: World) -> None:
     """Another installation replaces its status: the next look comes as soon as after any decision."""
     full.server.fail = [None, ChangedBack("somebody replaces the status of KaiwoJob team/urgent", 600.0)]
     assert full.decide() == RETRY_SECONDS
