@@ -102,7 +102,7 @@ class WrittenStatuses:
             # Hashes of fewer fields cannot be compared with hashes of more.
             kind.fields, kind.types = kind.fields.union(fields), kind.types.union(types)
             kind.last.clear()
-        kind.last[obj.uid] = _hash(obj.part("status") or {}, kind)
+        kind.last[obj.uid] = _hash(obj.readable_part("status") or {}, kind)
         return self._replaced.record(obj.uid, _REPLACED) if replaced else 0
 
     def agreed(self, obj: CachedObject, status: Object, fields: KeysView[str]) -> None:
