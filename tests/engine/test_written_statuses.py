@@ -198,15 +198,10 @@ async def test_an_object_that_went_during_its_write_is_not_kept(server: Server) 
     process = Process(server, lambda: 0.0)
     await process.say(phase="a")
     show = server.show
-
-    def gone(_: Any = "") -> None:
-        show("DELETED")
-        server.version += 1
-
-    server.show = gone  # type: ignore[method-assign]
+    server.show = lambda _="": show("DELETED")  # type: ignore[method-assign]
     assert await process.say(phase="b")
-    cached = server.caches[0].get(SERVICE, "n", "s")
-    assert (cached is None) == (not process.writer._statuses._kinds[SERVICE].last)
+    assert process.cache.get(SERVICE, "n", "s") is None
+    assert not process.writer._statuses._kinds[SERVICE].last
 
 
 def test_there_is_one_way_to_write_a_status() -> None:
