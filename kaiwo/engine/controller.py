@@ -127,6 +127,16 @@ class Controller:
             for key in self._held.pop(cause, ()):
                 self.enqueue(key)
 
+    def _let_go(self, key: Key) -> None:
+        """Hold a key no longer; if its writes still fail, its reconciliation holds it again.
+
+        Keys of objects that are gone would else be held for as long as a cause lasts.
+        """
+        for cause, keys in list(self._held.items()):
+            keys.pop(key, None)
+            if not keys:
+                del self._held[cause]
+
     def enqueue(self, key: Key, after: float = 0.0) -> None:
         """Reconcile a key, now or after some seconds; without effect while the controller does not run."""
         if self._running:
@@ -238,6 +248,7 @@ class Controller:
     async def _one(self, key: Key) -> float:
         """Reconcile a key; returns the time of its end."""
         SUBJECT.set((self._kind, key.namespace, key.name))
+        self._let_go(key)
         started = time.monotonic()
         self._limits.begin()
         try:

@@ -31,6 +31,18 @@ class Lanes(Generic[T]):
         else:
             lane.append(item)
 
+    def pop_crowd(self) -> T | None:
+        """The first item of the namespace with the most of them; None when nothing waits."""
+        namespace = max(self._lanes, key=lambda name: len(self._lanes[name]), default=None)
+        if namespace is None:
+            return None
+        lane = self._lanes[namespace]
+        item = lane.popleft()
+        if not lane:
+            del self._lanes[namespace]
+            self._turns.remove(namespace)
+        return item
+
     def pop(self, held: Container[str] = ()) -> T | None:
         """The first item of the namespace whose turn it is; None when there is none.
 

@@ -23,7 +23,7 @@ _FORGOTTEN_AFTER: Final = 2 * _LONGEST_PAUSE
 """Seconds without a write after which the next one is the first again."""
 
 _MOST: Final = 10_000
-"""Objects that are remembered; beyond these the one that was written the longest ago is forgotten."""
+"""Objects that are remembered, unless another number is given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +36,16 @@ class _Write:
 class RepeatedWrites:
     """The last write of each object, and how often in a row it was the same."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic, most: float = _MOST) -> None:
         """Nothing is known yet.
 
         Args:
             clock: monotonic seconds.
+            most: objects that are remembered; beyond these the one that was written the longest ago is
+                forgotten. Infinity for a caller that forgets each object that is gone.
         """
         self._clock = clock
+        self._most = most
         self._last: dict[Hashable, _Write] = {}  # the one that was written the longest ago first
 
     def pause(self, key: Hashable, what: str) -> float:
@@ -69,7 +72,7 @@ class RepeatedWrites:
         again = last is not None and last.what == what and now - last.at < _FORGOTTEN_AFTER
         count = last.count + 1 if last is not None and again else 1
         self._last[key] = _Write(what, count, now)
-        if len(self._last) > _MOST:
+        if len(self._last) > self._most:
             del self._last[next(iter(self._last))]
         return count
 

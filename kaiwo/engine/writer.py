@@ -18,6 +18,7 @@ from kaiwo.engine.conditions import merge
 from kaiwo.engine.diff import contains, difference, would_change
 from kaiwo.engine.errors import AlreadyExists, ChangedBack, Conflict, ConnectionBroken, NotFound
 from kaiwo.engine.repeated_writes import MANY, RepeatedWrites
+from kaiwo.engine.written_statuses import WrittenStatuses
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable
@@ -120,6 +121,7 @@ class Writer:
         self._manager = field_manager
         self._annotation = applied_annotation
         self._repeated = RepeatedWrites()
+        self._statuses = WrittenStatuses(cache)
 
     async def create_once(self, resource: Resource, obj: Object) -> Outcome:
         """Create an object by POST, or find that it is there.
@@ -211,22 +213,19 @@ class Writer:
         return Written(live)
 
     async def patch_status(
-        self,
-        obj: CachedObject,
-        status: Object,
-        *,
-        own_conditions: Collection[str] = (),
-        bounded: bool = False,
+        self, obj: CachedObject, status: Object, *, own_conditions: Collection[str] = ()
     ) -> StatusWritten:
         """Change status fields in one patch; nothing is sent when they are so already.
+
+        A status that somebody else replaces after each write is written ever more rarely (ChangedBack); what
+        nobody has replaced is written at once.
 
         Args:
             obj: the object as it was when the status was decided; conflicts if it has changed since. It may
                 be one that cannot be decoded as a whole.
             status: fields to set, None removes one; fields not named stay. ``conditions`` holds own
                 conditions only and is merged (see `kaiwo.engine.conditions.merge`).
-            own_conditions: all condition types that are ours.
-            bounded: a status that somebody else replaces each time is written ever more rarely.
+            own_conditions: all condition types that are ours; those of `status` where none are given.
         """
         self._need(obj.resource, ("status",))
         store = self._cache.store(obj.resource)
@@ -240,17 +239,24 @@ class Writer:
             )
         patch = difference({key: current.get(key) for key in wanted}, wanted)
         if not patch:
+            self._statuses.agreed(obj, current, wanted.keys())
             return StatusWritten(obj, changed=False)
-        step = _status_change(obj, status) if bounded else None
-        if step is not None:
-            self._check(step)
+        replaced = self._statuses.is_replaced(obj, current)
+        if replaced and (seconds := self._statuses.pause(obj)) > 0:
+            raise ChangedBack(_replaced(obj), seconds)
         answer = await self._client.patch_status(obj, patch, field_manager=self._manager)
-        if step is not None:
-            self._record(step)
         try:
-            return StatusWritten(store.assume(answer))
+            live = store.assume(answer)
         except ValueError as error:
             raise ConnectionBroken(f"patch {obj.resource}: the answer is not an object: {error}") from error
+        types = own_conditions or [condition["type"] for condition in status.get("conditions") or ()]
+        if self._statuses.written(live, wanted.keys(), types, replaced=replaced) == MANY:
+            _log.warning(
+                "%s; from now on it is written ever more rarely. If several installations share it, give all "
+                "of them the same version and plugins",
+                _replaced(obj),
+            )
+        return StatusWritten(live)
 
     async def delete(self, obj: CachedObject, *, propagation: Propagation = "Background") -> bool:
         """Delete exactly this object.
@@ -331,15 +337,9 @@ def _change(resource: Resource, live: Object, content: Object) -> _Step:
     return _Step(key, digest, f"somebody changes {resource.kind} {name} back after each write")
 
 
-def _status_change(obj: CachedObject, status: Object) -> _Step:
-    conditions = [
-        {key: value for key, value in condition.items() if key != "lastTransitionTime"}
-        for condition in status.get("conditions") or ()
-    ]
-    digest = render_hash({**status, "conditions": conditions})
+def _replaced(obj: CachedObject) -> str:
     where = f"{obj.namespace}/{obj.name}" if obj.namespace else obj.name
-    text = f"somebody replaces the status of {obj.resource.kind} {where} after each write"
-    return _Step((obj.resource, obj.uid, "status"), digest, text)
+    return f"somebody replaces the status of {obj.resource.kind} {where} after each write"
 
 
 def _judge(live: Object, *, ours: bool) -> Outcome:

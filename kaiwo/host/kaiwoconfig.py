@@ -16,8 +16,7 @@ from kaiwo.api.resolved_config import ResolvedConfig
 from kaiwo.engine.cached_object import Projection
 from kaiwo.engine.condition_report import ConditionReporter
 from kaiwo.engine.controller import Controller, Watch
-from kaiwo.engine.errors import EngineError, NotFound
-from kaiwo.engine.repeated_report import RepeatedReport
+from kaiwo.engine.errors import ChangedBack, EngineError, NotFound
 from kaiwo.engine.workqueue import Key
 from kaiwo.engine.writer import Written
 from kaiwo.host.config_history import SPEC
@@ -242,7 +241,6 @@ class ConfigController:
         self._types = {type_: prefix + type_ for type_ in _OF_INSTALLATION}
         self._own_conditions = (*_OF_CONFIG, *self._types.values())
         self._others = {WEBHOOKS_SERVED: webhooks, RESOURCE_MONITORED: monitoring, SHARDS_SERVED: sharding}
-        self._repeated = RepeatedReport(f"KaiwoConfig {SINGLETON}")
         self._manager = manager
         self._live = live
         self._plugins = plugins
@@ -285,7 +283,7 @@ class ConfigController:
         entry = self._manager.cache.get(KAIWO_CONFIG, None, key.name)
         if key.name != SINGLETON:
             if entry is not None:
-                await self._write(entry, {"conditions": self._not_the_singleton(entry)})
+                return await self._write(entry, {"conditions": self._not_the_singleton(entry)}) or None
             return None
         problem = await self._read_history()
         if entry is None:
@@ -440,13 +438,11 @@ class ConfigController:
         return [missing] if missing is not None else []
 
     async def _write(self, entry: CachedObject, status: Object) -> float:
-        """Write a status that differs; seconds until it may be written, 0 when it is as it should be."""
-        before = entry.part("status") or {}
-        if any(before.get(key) != value for key, value in status.items()):
-            if wait := self._repeated.wait(entry.uid, status, self._own_conditions):
-                return wait
+        """Write a status; seconds until it may be written, 0 when it is as it should be."""
+        try:
             await self._manager.writer.patch_status(entry, status, own_conditions=self._own_conditions)
-            self._repeated.written(entry.uid, status, self._own_conditions)
+        except ChangedBack as error:
+            return error.retry_after
         self._reporter.report(entry, _conditions(entry), status["conditions"])
         return 0.0
 

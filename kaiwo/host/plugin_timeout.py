@@ -126,6 +126,16 @@ class TimeLimit:
         found = self._suspects[plugin, namespace] = {n: until for n, until in found.items() if now < until}
         return name in found or len(found) >= MANY
 
+    def _suspect(self, plugin: str) -> None:
+        """Take note of a call that hung, and forget those of long ago, also of namespaces that are gone."""
+        (namespace, name), now = self._subject, self._clock()
+        current = {
+            place: {n: until for n, until in found.items() if now < until}
+            for place, found in self._suspects.items()
+        }
+        self._suspects = {place: found for place, found in current.items() if found}
+        self._suspects.setdefault((plugin, namespace), {})[name] = now + SUSPECT_SECONDS
+
     def wrap(
         self, plugin: str, what: str, function: Callable[..., T], *, longest: float | None = None
     ) -> Callable[..., T]:
@@ -162,9 +172,7 @@ class TimeLimit:
             finally:
                 signal.setitimer(signal.ITIMER_REAL, 0.0)
                 if self._alarms:
-                    namespace, name = self._subject
-                    suspects = self._suspects.setdefault((plugin, namespace), {})
-                    suspects[name] = self._clock() + SUSPECT_SECONDS
+                    self._suspect(plugin)
 
         return guarded
 

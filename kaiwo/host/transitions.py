@@ -6,6 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from kaiwo.engine.lanes import Lanes
 from kaiwo.engine.logging import SUBJECT, about
 
 if TYPE_CHECKING:
@@ -18,13 +19,41 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_CAPACITY = (
-    1000  # transitions queued for one listener; a slow one loses its oldest, and no other listener does
-)
+_CAPACITY = 1000
+"""Transitions that wait for one listener; of more, the oldest of the namespace with the most is left out."""
+
+
+class _Waiting:
+    """The transitions for one listener, in order within a namespace; namespaces take turns."""
+
+    def __init__(self) -> None:
+        self._lanes: Lanes[Transition] = Lanes()
+        self._count = 0
+        self._arrived = asyncio.Event()
+
+    def put(self, transition: Transition) -> Transition | None:
+        """Let a transition wait; returns one that does so no longer, None where there is room for all."""
+        self._lanes.append(transition.namespace, transition)
+        self._arrived.set()
+        if self._count == _CAPACITY:
+            return self._lanes.pop_crowd()
+        self._count += 1
+        return None
+
+    async def get(self) -> Transition:
+        """Take the next transition, and wait for one where there is none."""
+        while (transition := self._lanes.pop()) is None:
+            self._arrived.clear()
+            await self._arrived.wait()
+        self._count -= 1
+        return transition
 
 
 class Listeners:
-    """One bounded queue and one task per listener, so that a slow or broken one delays nobody."""
+    """One bounded queue and one task per listener, so that a slow or broken one delays nobody.
+
+    Namespaces share a queue fairly: a storm of one costs no other one a transition.
+    """
 
     def __init__(
         self,
@@ -41,15 +70,13 @@ class Listeners:
         """
         self._coroutines = coroutines
         self._settings_of = settings_of
-        self._queues: dict[TransitionListener, asyncio.Queue[Transition]] = {
-            listener: asyncio.Queue(_CAPACITY) for listener in listeners
-        }
+        self._waiting = {listener: _Waiting() for listener in listeners}
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
         """Begin to call listeners."""
         self._tasks = [
-            asyncio.create_task(self._serve(listener, queue)) for listener, queue in self._queues.items()
+            asyncio.create_task(self._serve(listener, waiting)) for listener, waiting in self._waiting.items()
         ]
 
     async def close(self) -> None:
@@ -60,18 +87,17 @@ class Listeners:
 
     def notify(self, transition: Transition) -> None:
         """Queue a transition for every listener; returns at once."""
-        for listener, queue in self._queues.items():
-            if queue.full():
-                oldest = queue.get_nowait()
+        for listener, waiting in self._waiting.items():
+            if (left_out := waiting.put(transition)) is not None:
                 _log.warning(
-                    "transition listener %s is too slow; dropped its oldest transition", listener.name,
-                    extra=about(oldest.kind, oldest.namespace, oldest.name),
+                    "transition listener %s is too slow; dropped the oldest transition of the namespace with "
+                    "the most of them", listener.name,
+                    extra=about(left_out.kind, left_out.namespace, left_out.name),
                 )  # fmt: skip
-            queue.put_nowait(transition)
 
-    async def _serve(self, listener: TransitionListener, queue: asyncio.Queue[Transition]) -> None:
+    async def _serve(self, listener: TransitionListener, waiting: _Waiting) -> None:
         while True:
-            transition = await queue.get()
+            transition = await waiting.get()
             SUBJECT.set((transition.kind, transition.namespace, transition.name))
             given = (self._settings_of(listener),) if listener.settings is not None else ()
             what = f"transition listener {listener.name}"

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from kaiwo.engine.controller import Controller, Watch
+from kaiwo.engine.errors import WriteCause
 from kaiwo.engine.metrics import Metrics
 from kaiwo.engine.resource import CONFIG_MAP
 from kaiwo.engine.store import Cache, CacheEvent
@@ -332,3 +333,41 @@ async def test_all_workers_are_busy_during_the_first_sync() -> None:
         await asyncio.wait_for(complete.wait(), 10)
     assert most == 16
     assert sum(concurrency) / len(concurrency) > 8
+
+
+async def test_keys_that_are_held_are_those_of_their_last_reconciliation() -> None:
+    """Somebody who makes and deletes objects that cannot be written leaves nothing behind."""
+    cause, there, seen = WriteCause("ServerError", "apply", "deployments", "ns"), {KEYS[0]}, []
+
+    async def reconcile(key: Key) -> None:
+        seen.append(key)
+        if key in there:
+            controller.hold(key, cause)
+
+    controller = Controller("test", [], reconcile, workers=1)
+
+    async def settled(count: int) -> None:
+        async with asyncio.timeout(10):
+            while len(seen) < count:
+                await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+    async with running(controller):
+        controller.enqueue(KEYS[0])
+        await settled(1)
+        for number in range(100):
+            key = Key("ns", f"junk{number}")
+            there.add(key)
+            controller.enqueue(key)
+            await settled(2 * number + 2)
+            there.remove(key)
+            controller.enqueue(key)
+            await settled(2 * number + 3)
+        assert controller._held == {cause: {KEYS[0]: None}}
+        controller.release([cause])
+        await settled(202)
+        assert seen[-1] == KEYS[0]
+        there.clear()
+        controller.enqueue(KEYS[0])
+        await settled(203)
+        assert controller._held == {}

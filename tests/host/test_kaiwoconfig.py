@@ -14,8 +14,9 @@ from pydantic import BaseModel, field_validator
 
 from kaiwo.api.crds import KAIWO_CONFIG
 from kaiwo.engine.cached_object import Projection
-from kaiwo.engine.errors import NotFound
+from kaiwo.engine.errors import ChangedBack, NotFound
 from kaiwo.engine.store import Cache
+from kaiwo.engine.workqueue import Key
 from kaiwo.host.config_history import SPEC, ConfigHistory
 from kaiwo.host.config_warnings import ConfigFacts
 from kaiwo.host.crd_check import CrdReport
@@ -249,12 +250,14 @@ class Reports:
         crds: how the CRDs compare now.
         reads: how often that was asked.
         seconds: the time.
+        refusal: of a status, None where it is taken.
     """
 
     world: World
     crds: CrdReport = field(default_factory=CrdReport)
     reads: int = 0
     seconds: float = 0.0
+    refusal: Exception | None = None
 
     def controller(self, history: Any = None) -> ConfigController:
         """A controller of an operator without plugins."""
@@ -289,6 +292,8 @@ class Reports:
 
     async def patch_status(self, _: CachedObject, status: Object, **__: Any) -> None:
         """Take a status."""
+        if self.refusal is not None:
+            raise self.refusal
         self.world.see(self.world.spec, status=status)
 
     @property
@@ -317,6 +322,17 @@ async def test_crds_that_are_updated_at_rest_are_noticed() -> None:
     reports.seconds = again
     await controller.reconcile(KEY)
     assert (reports.current, reports.reads) == ("Current", 2)
+
+
+async def test_a_status_that_another_installation_replaces_is_tried_again_when_it_may() -> None:
+    """The one in force and one of another name alike; nothing of it is an error."""
+    world = World()
+    reports = Reports(world, refusal=ChangedBack("somebody replaces the status of KaiwoConfig kaiwo", 64.0))
+    world.see({})
+    controller = reports.controller()
+    assert await controller.reconcile(KEY) == 64.0
+    world.see({}, name="other")
+    assert await controller.reconcile(Key("", "other")) == 64.0
 
 
 class ConfigMaps:

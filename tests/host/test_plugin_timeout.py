@@ -107,6 +107,16 @@ def test_many_workloads_that_make_a_plugin_hang_shorten_the_limit_of_their_names
     assert limit_for(limit, FOREIGN) == pytest.approx(full)
 
 
+def test_what_hung_long_ago_is_forgotten_in_all_namespaces(limit: TimeLimit, clock: list[float]) -> None:
+    """Whoever may make namespaces makes this memory no larger for good."""
+    for number in range(5):
+        hang(limit, Key(f"team-{number}", "bad"))
+    assert len(limit._suspects) == 5
+    clock[0] += SUSPECT_SECONDS
+    hang(limit, BAD)
+    assert list(limit._suspects) == [("acme", "team")]
+
+
 def test_all_calls_for_one_plan_share_one_limit(limit: TimeLimit, clock: list[float]) -> None:
     """A thousand slow calls for a thousand items do not take a thousand times as long as one."""
 

@@ -29,9 +29,9 @@ class Webhook(BaseModel):
     url: str = ""
 
 
-def transition(name: str) -> Transition:
+def transition(name: str, namespace: str = "team") -> Transition:
     """From nothing to PENDING."""
-    return Transition("KaiwoJob", "team", name, "uid", "", "PENDING", "Creating", "soon", MOMENT)
+    return Transition("KaiwoJob", namespace, name, "uid", "", "PENDING", "Creating", "soon", MOMENT)
 
 
 @pytest.fixture
@@ -71,16 +71,65 @@ async def test_a_broken_and_a_stuck_listener_do_not_keep_others_from_hearing(
     await listeners.close()
 
 
-async def test_a_listener_that_is_too_slow_loses_the_oldest(module: types.ModuleType) -> None:
+@pytest.fixture
+def heard(module: types.ModuleType) -> list[tuple[str, str]]:
+    """What the listener ``notify`` of the module has heard: namespaces and names."""
+    names: list[tuple[str, str]] = []
+
+    async def notify(transition: Transition) -> None:
+        names.append((transition.namespace, transition.name))
+
+    module.notify = notify
+    return names
+
+
+async def serve(listeners: Listeners, heard: list[tuple[str, str]], count: int) -> None:
+    """Let listeners hear what waits for them."""
+    listeners.start()
+    async with asyncio.timeout(10):
+        while len(heard) < count:
+            await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    await listeners.close()
+    assert len(heard) == count
+
+
+async def test_a_listener_that_is_too_slow_loses_the_oldest(heard: list[tuple[str, str]]) -> None:
     """Memory stays bounded."""
-    module.notify = None
-    declared = [TransitionListener("slow", "listening_plugin:notify")]
-    listeners = Listeners(declared, lambda _: None, COROUTINES)
+    listeners = Listeners([TransitionListener("slow", "listening_plugin:notify")], lambda _: None, COROUTINES)
     for number in range(2000):
         listeners.notify(transition(str(number)))
-    [queue] = listeners._queues.values()
-    assert queue.qsize() == 1000
-    assert queue.get_nowait().name == "1000"
+    await serve(listeners, heard, 1000)
+    assert heard == [("team", str(number)) for number in range(1000, 2000)]
+
+
+async def test_a_storm_of_one_namespace_costs_no_other_one_a_transition(
+    heard: list[tuple[str, str]], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Neither those that came before it nor those after it, and none of them waits behind the storm."""
+    listeners = Listeners([TransitionListener("slow", "listening_plugin:notify")], lambda _: None, COROUTINES)
+    for name in ("a", "b"):
+        listeners.notify(transition(name, "before"))
+    for number in range(5000):
+        listeners.notify(transition(str(number), "storm"))
+    listeners.notify(transition("c", "after"))
+    await serve(listeners, heard, 1000)
+    assert heard[:5] == [
+        ("before", "a"), ("storm", "4003"), ("after", "c"), ("before", "b"), ("storm", "4004"),
+    ]  # fmt: skip
+    assert heard[-1] == ("storm", "4999")
+    assert caplog.text.count("dropped the oldest transition") == 4003
+
+
+async def test_of_many_namespaces_with_one_transition_each_the_oldest_goes(
+    heard: list[tuple[str, str]],
+) -> None:
+    """Whoever may make namespaces leaves the room of one transition to each of those that wait."""
+    listeners = Listeners([TransitionListener("slow", "listening_plugin:notify")], lambda _: None, COROUTINES)
+    for number in range(1500):
+        listeners.notify(transition("one", f"namespace-{number}"))
+    await serve(listeners, heard, 1000)
+    assert heard[0] == ("namespace-500", "one")
 
 
 async def test_a_listener_with_settings_gets_those_of_the_moment(module: types.ModuleType) -> None:

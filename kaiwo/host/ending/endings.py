@@ -16,7 +16,7 @@ from uuid import uuid4
 
 from kaiwo.api.crds import WORKLOADS
 from kaiwo.api.status_words import TERMINAL
-from kaiwo.engine.errors import Conflict, EngineError, NotFound
+from kaiwo.engine.errors import ChangedBack, Conflict, EngineError, NotFound
 from kaiwo.engine.timestamps import parse_time
 from kaiwo.plugin.lifecycle import Transition
 from kaiwo.workload.ending.decision import EndingAnswer, ForeignVictim
@@ -45,6 +45,9 @@ need a moment to give what is free now to the workload that it was for."""
 
 CLOCKS_APART = 60.0
 """Seconds by which the clock of this process and the API server's may differ for a decision."""
+
+_ABOUT_VICTIM = (Conflict, ChangedBack)
+"""Errors that are about one victim: it is left alone, and others may be ended."""
 
 _MAX_EVENT = 1000
 
@@ -149,7 +152,7 @@ class Endings:
             try:
                 kept = await other.keep(record)
             except EngineError as error:
-                if not ended and not isinstance(error, Conflict):
+                if not ended and not isinstance(error, _ABOUT_VICTIM):
                     raise
                 refused = f"{other}: {error}"
                 continue
@@ -165,8 +168,8 @@ class Endings:
             record = record.after(before)
             try:
                 written = await self._write(victim.kind, entry, record)
-            except (Conflict, EngineError) as error:
-                if not ended and not isinstance(error, Conflict):
+            except EngineError as error:
+                if not ended and not isinstance(error, _ABOUT_VICTIM):
                     raise
                 refused = f"{victim}: {error}"
                 continue

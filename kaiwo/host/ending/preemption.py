@@ -357,6 +357,9 @@ class Preemption:
             except Conflict:
                 await asyncio.sleep(_CONFLICT_SECONDS)
                 continue
+            except EngineError as error:
+                _log.info("a decision is not reported on %s: %s", known, error)
+                return
             self._manager.event_recorder.event(known, "Normal", CONDITION, condition.message[:_MAX_EVENT])
             return
 

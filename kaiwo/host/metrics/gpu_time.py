@@ -21,7 +21,15 @@ Owner: TypeAlias = tuple[str, str]
 """Queue and user, as far as they are told apart."""
 
 MOST_OWNERS: Final = 500
-"""Queues and users with figures of their own; those of all further ones are added up."""
+"""Queues and users with figures of their own; those of all further ones are added up.
+
+Of these, half at most are only waited for: many waiting workloads, each with another name of a user, must not
+take the place of those who hold GPUs.
+"""
+
+LONGEST_USER: Final = 254
+"""Characters of a user with figures of their own, as many as an e-mail address may have: the record of all
+owners has to fit into a ConfigMap, which takes 1 MiB."""
 
 _OTHERS: Final = (OTHER, OTHER)
 
@@ -50,6 +58,11 @@ class Account:
         """Whether no GPUs are waited for or held, nor were held."""
         return not (self.pending or self.reserved or any(self.seconds))
 
+    @property
+    def only_waits(self) -> bool:
+        """Whether GPUs are waited for, and none are or were held."""
+        return not self.reserved and not any(self.seconds)
+
     def settle(self, now: float) -> None:
         """Add the time until now."""
         elapsed = max(0.0, now - self._since) / UNIT
@@ -66,6 +79,11 @@ class GpuTime:
     """The accounts of all owners.
 
     GPUs are followed always. Time is added up only while `counting`: in the process that leads.
+
+    Accounts outlive their workloads, and names of users may be made up, so their number has a bound:
+    `MOST_OWNERS`, and one for all others. Where one more is needed, the account with the least time, of those
+    that hold no GPUs and wait for none, is added to that of the others. So no sum goes back, and who wants to
+    displace an account has to hold GPUs for longer under as many other names.
 
     Attributes:
         counting: whether time is added up.
@@ -91,7 +109,7 @@ class GpuTime:
         """
         if not figures.pending and not figures.reserved:
             return None
-        owner = self._owner(figures.queue, figures.user)
+        owner = self._owner(figures.queue, figures.user, holds=figures.reserved > 0)
         self._change(self._account(owner), figures, 1)
         return owner
 
@@ -160,16 +178,39 @@ class GpuTime:
             account.used += sign * figures.used
             account.idle += sign * (held - figures.used)
 
-    def _owner(self, queue: str, user: str) -> Owner:
-        owner = ("" if self._labels == "none" else queue, user if self._labels == "user" else "")
-        if owner in self._accounts:
+    def _owner(self, queue: str, user: str, *, holds: bool = True) -> Owner:
+        """Whose account counts something.
+
+        Args:
+            queue: of a workload.
+            user: of a workload.
+            holds: whether GPUs are or were held; False where they are only waited for.
+        """
+        if self._labels != "user":
+            user = ""
+        owner = ("" if self._labels == "none" else queue, user if len(user) <= LONGEST_USER else OTHER)
+        if owner in self._accounts or owner == _OTHERS:
             return owner
-        if len(self._accounts) >= MOST_OWNERS:
-            # Names that anybody can write give way, unless GPUs were held under them or are waited for.
-            self._accounts = {
-                name: account for name, account in self._accounts.items() if not account.is_empty
-            }
-        return owner if len(self._accounts) < MOST_OWNERS else _OTHERS
+        if self._is_full(holds=holds):
+            self._make_room(holds=holds)
+        return _OTHERS if self._is_full(holds=holds) else owner
+
+    def _is_full(self, *, holds: bool) -> bool:
+        if len(self._accounts) - (_OTHERS in self._accounts) >= MOST_OWNERS:
+            return True
+        return not holds and sum(account.only_waits for account in self._accounts.values()) >= MOST_OWNERS / 2
+
+    def _make_room(self, *, holds: bool) -> None:
+        """Free the accounts that say nothing, else the one that says the least."""
+        kept = {name: account for name, account in self._accounts.items() if not account.is_empty}
+        self._accounts = kept
+        if not holds or not self._is_full(holds=True):
+            return
+        free = [name for name, one in kept.items() if not (one.pending or one.reserved or name == _OTHERS)]
+        if free:
+            least = kept.pop(min(free, key=lambda name: kept[name].seconds[0]))
+            others = self._account(_OTHERS)
+            others.seconds = [a + b for a, b in zip(others.seconds, least.seconds, strict=True)]
 
     def _account(self, owner: Owner) -> Account:
         found = self._accounts.get(owner)

@@ -136,7 +136,7 @@ class GpuTimeRecord:
 
     def _written(self) -> str:
         """The time so far as it is recorded."""
-        return json.dumps(self._gpu_time.record(), separators=(",", ":"))
+        return json.dumps(self._gpu_time.record(), separators=(",", ":"), ensure_ascii=False)
 
 
 def _kept(found: Object) -> Object:

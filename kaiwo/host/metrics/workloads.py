@@ -148,9 +148,11 @@ class WorkloadMetrics:
         rank, reached = _RANKS.get(transition.after, 0), self._reached.get(key, 0)
         if rank <= reached:
             return
-        self._reached[key] = rank
         entry = self._cache.get(KINDS[transition.kind], *key[1])
-        created = parse_time(entry.created) if entry is not None else None
+        if entry is None:
+            return  # its end came first: nobody would say when to forget it
+        self._reached[key] = rank
+        created = parse_time(entry.created)
         if created is None:
             return
         seconds = max(0.0, (transition.at - created).total_seconds())

@@ -217,9 +217,7 @@ class PlanExecutor:
 
     async def _patch(self, entry: CachedObject, status: Object) -> StatusWritten:
         try:
-            return await self._manager.writer.patch_status(
-                entry, status, own_conditions=OWN_CONDITIONS, bounded=True
-            )
+            return await self._manager.writer.patch_status(entry, status, own_conditions=OWN_CONDITIONS)
         except Conflict as error:
             raise OutdatedWorkload(str(error), entry.resource_version) from error
         except NotFound as error:

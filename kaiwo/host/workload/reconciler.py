@@ -122,8 +122,7 @@ class WorkloadReconciler:
         self._requeue_planned = False
         for watch in watches:
             manager.watch(watch)  # before anybody subscribes to it
-        if manager.shard is not None:
-            manager.cache.subscribe(self._resource, self._forget_foreign)
+        manager.cache.subscribe(self._resource, self._forget_gone)
         for child in children:
             manager.cache.subscribe(
                 child, lambda event: on_child_deleted(event, kind, self._states, manager.cache)
@@ -140,10 +139,10 @@ class WorkloadReconciler:
         shard = self._manager.shard
         return shard is None or shard.serves(namespace)
 
-    def _forget_foreign(self, event: CacheEvent) -> None:
-        """Forget a workload of another operator's namespace that is gone; it is not reconciled here."""
+    def _forget_gone(self, event: CacheEvent) -> None:
+        """Forget a workload that is gone, where another process reconciles it: here nobody else would."""
         entry = event.latest
-        if event.new is None and not self._serves(entry.namespace):
+        if event.new is None and not (self._manager.leading and self._serves(entry.namespace)):
             key = Key(entry.namespace, entry.name)
             self._states.forget(key)
             self._downloads.forget(key)

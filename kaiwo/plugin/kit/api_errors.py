@@ -3,6 +3,7 @@
 from kaiwo.engine.errors import (
     AlreadyExists,
     ApiError,
+    ChangedBack,
     Conflict,
     ConnectionBroken,
     EngineError,
@@ -14,6 +15,7 @@ from kaiwo.engine.errors import (
 __all__ = [
     "AlreadyExists",
     "ApiError",
+    "ChangedBack",
     "Conflict",
     "ConnectionBroken",
     "EngineError",

@@ -6,7 +6,6 @@ from kaiwo.engine.client import Client
 from kaiwo.engine.condition_report import ConditionReporter
 from kaiwo.engine.controller import Controller, Watch
 from kaiwo.engine.manager import Manager
-from kaiwo.engine.repeated_report import RepeatedReport
 from kaiwo.engine.repeated_writes import RepeatedWrites
 from kaiwo.engine.workqueue import Key
 from kaiwo.engine.writer import NameConflict, render_hash
@@ -18,7 +17,6 @@ __all__ = [
     "Key",
     "Manager",
     "NameConflict",
-    "RepeatedReport",
     "RepeatedWrites",
     "Watch",
     "is_allowed",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from kaiwo.plugin.kit.api_errors import Conflict, NotFound
+from kaiwo.plugin.kit.api_errors import ChangedBack, Conflict, NotFound
 from kaiwo.plugin.kit.controllers import Controller, Key, Watch
 from kaiwo.plugin.kit.workload import merge_conditions
 from kaiwo_aim.defaults import read_config
@@ -59,7 +59,7 @@ class NamespaceConfigController:
         used = config_in_use(self._host, key.namespace)
         config = read_config(used.readable()) if used is not None else None
         installed = self._routes.installed
-        retry = INSTALL_CHECK if config is not None and config.gateway and not installed else None
+        waits = [INSTALL_CHECK] if config is not None and config.gateway and not installed else []
         for entry in self._host.manager.cache.list(NAMESPACE_CONFIG, key.namespace):
             if entry.deleted is not None or used is None or config is None:
                 continue
@@ -67,8 +67,10 @@ class NamespaceConfigController:
             try:
                 await self._write(entry, own, in_use="" if entry is used else used.name, installed=installed)
             except (Conflict, NotFound):
-                retry = STALE_RETRY
-        return retry
+                waits.append(STALE_RETRY)
+            except ChangedBack as error:
+                waits.append(error.retry_after)
+        return min(waits, default=None)
 
     async def _write(
         self, entry: CachedObject, config: NamespaceConfig, *, in_use: str, installed: bool

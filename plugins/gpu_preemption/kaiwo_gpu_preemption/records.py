@@ -102,7 +102,7 @@ class Records:
                 answer = await self._taking.carry_on(entry, owner)
                 await self._carried(entry, uid, answer, pods=uid in found)
             except EngineError as error:
-                _log.warning("%s: %s", entry, error)
+                self.log_once(f"GpuWorkload {entry.namespace}/{entry.name}: {error}")
         return ongoing
 
     async def _carried(self, entry: CachedObject, uid: str, answer: str, *, pods: bool) -> None:

@@ -71,7 +71,10 @@ class DeletionRights:
         if known is not None and self._clock() - known.at < _ASKED_FOR:
             return known.allowed
         allowed = await is_allowed(self._client, "delete", resource, namespace)
-        self._known[key] = _Right(allowed, self._clock())
+        now = self._clock()
+        # Namespaces come and go; nobody asks about those that are gone.
+        self._known = {asked: right for asked, right in self._known.items() if now - right.at < _ASKED_FOR}
+        self._known[key] = _Right(allowed, now)
         return allowed
 
 

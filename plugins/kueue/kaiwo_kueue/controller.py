@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from kaiwo.plugin.kit.api_errors import AlreadyExists, Conflict, NotFound
+from kaiwo.plugin.kit.api_errors import AlreadyExists, ChangedBack, Conflict, NotFound
 from kaiwo.plugin.kit.cache import Projection
-from kaiwo.plugin.kit.controllers import ConditionReporter, Controller, Key, RepeatedReport, Watch
+from kaiwo.plugin.kit.controllers import ConditionReporter, Controller, Key, Watch
 from kaiwo.plugin.kit.fields import explain
 from kaiwo.plugin.kit.json_access import lenient_map
 from kaiwo.plugin.kit.kinds import NAMESPACE
@@ -119,7 +119,6 @@ class QueueConfigController:
         self._existing: list[LiveObject] = []
         self._computed: Object | None = None
         self._topology: DefaultTopology | None = None
-        self._repeated = RepeatedReport(f"KaiwoQueueConfig {SINGLETON}")
         self._retry_after = 0.0
         watches = [
             Watch(QUEUE_CONFIG, lambda event: (Key("", event.latest.name),), QUEUE_CONFIG_PROJECTION),
@@ -370,20 +369,14 @@ class QueueConfigController:
         return wait
 
     async def _write(self, entry: CachedObject, document: Object) -> None:
-        before = lenient_map(entry.part("status"))
-        if any(before.get(key) != value for key, value in document.items()):
-            if wait := self._repeated.wait(entry.uid, document, OWN):
-                self.controller.enqueue(Key("", entry.name), wait)
-                return
-            try:
-                await self._host.manager.writer.patch_status(entry, document, own_conditions=OWN)
-            except Conflict:
-                self.controller.enqueue(Key("", entry.name), _STALE_RETRY)
-                return
-            self._repeated.written(entry.uid, document, OWN)
-            new_status = document.get("status")
-            if new_status != before.get("status"):
-                _log.info("KaiwoQueueConfig %s: %s", entry.name, new_status)
+        try:
+            written = await self._host.manager.writer.patch_status(entry, document, own_conditions=OWN)
+        except (Conflict, ChangedBack) as error:
+            wait = error.retry_after if isinstance(error, ChangedBack) else _STALE_RETRY
+            self.controller.enqueue(Key("", entry.name), wait)
+            return
+        if written.changed and document.get("status") != entry.part("status", "status"):
+            _log.info("KaiwoQueueConfig %s: %s", entry.name, document.get("status"))
         self._reporter.report(
             entry, _reported(conditions_of(entry)), _reported(document["conditions"]),
             failed=document.get("status") != "PENDING",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kaiwo.engine.errors import Conflict, ServerUnavailable
+from kaiwo.engine.errors import ChangedBack, Conflict, ServerUnavailable
 from kaiwo.host.ending.endings import SETTLE_SECONDS, STUCK_SECONDS
 from kaiwo.testing.builders import NOW
 from kaiwo.workload.ending.decision import EndingDecision, EndingVictim
@@ -174,6 +174,14 @@ async def test_a_conflict_ends_nothing(server: Server) -> None:
     assert answer.ended == ()
     assert "modified" in answer.refused
     assert server.events == []
+
+
+async def test_a_status_that_another_installation_replaces_ends_nothing(server: Server) -> None:
+    """Two operators run one workload: others are decided about meanwhile."""
+    server.fail = [ChangedBack("somebody replaces the status of KaiwoJob team/one after each write", 600.0)]
+    answer = await server.endings.decide(decision())
+    assert answer.ended == ()
+    assert "somebody replaces the status" in answer.refused
 
 
 async def test_an_api_server_that_cannot_be_reached_ends_nothing(server: Server) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kaiwo.api.crds import KAIWO_JOB
-from kaiwo.engine.errors import Conflict
+from kaiwo.engine.errors import ChangedBack, Conflict
 from kaiwo.engine.resource import NODE, POD
 from kaiwo.host.ending.preemption import BACKSTOP_SECONDS, LONGEST_TIMER, MOST_DEMANDS, RETRY_SECONDS
 from kaiwo.testing import node
@@ -204,6 +204,13 @@ def test_a_victim_that_changed_meanwhile_ends_nobody(full: World) -> None:
     assert full.decide() == RETRY_SECONDS
     assert full.server.writes == []
     full.decide()
+    assert full.word("later") == "TERMINATING"
+
+
+def test_a_decision_stands_where_it_cannot_be_reported_on_the_waiting_workload(full: World) -> None:
+    """Another installation replaces its status: the next look comes as soon as after any decision."""
+    full.server.fail = [None, ChangedBack("somebody replaces the status of KaiwoJob team/urgent", 600.0)]
+    assert full.decide() == RETRY_SECONDS
     assert full.word("later") == "TERMINATING"
 
 

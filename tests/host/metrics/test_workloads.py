@@ -17,6 +17,7 @@ from kaiwo.engine.store import Cache
 from kaiwo.engine.timestamps import format_time
 from kaiwo.engine.wire import encode
 from kaiwo.host.metrics import gpu_time, workloads
+from kaiwo.host.metrics.gpu_time_record import GpuTimeRecord
 from kaiwo.host.metrics.reason_classes import CLASSES, reason_class
 from kaiwo.host.metrics.workloads import WorkloadMetrics
 from kaiwo.plugin.lifecycle import Transition
@@ -274,6 +275,87 @@ def test_a_queue_that_nobody_names_any_more_makes_room_for_another(
     assert world.value("kaiwo_gpus_pending", queue="research", user="") == 4
     assert world.value("kaiwo_workloads", queue="research", **labels) == 1
     assert world.value("kaiwo_workloads", queue="other", **labels) is None
+
+
+def test_a_transition_of_a_workload_that_is_gone_is_not_remembered(world: World) -> None:
+    """The watch may bring its end before the answer to its last status has come."""
+    for number in range(10):
+        world.delete(world.put(f"j{number}", "PENDING", "Pending"))
+        world.moves(f"j{number}", "PENDING", "RUNNING", "Running")
+    assert world.metrics._reached == {}
+
+
+def _held(world: World, user: str, minutes: float, gpus: int = 1) -> None:
+    """Let a user hold GPUs for a while."""
+    obj = world.put(user, "RUNNING", "Running", "q", gpus=gpus, user=user)
+    world.seconds += minutes * MINUTE
+    world.delete(obj)
+
+
+def test_made_up_users_do_not_hide_others_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each held a GPU for a moment. Who has time keeps it, a new one is shown, and no sum goes back."""
+    monkeypatch.setattr(gpu_time, "MOST_OWNERS", 4)
+    world = World(gpu_labels="user")
+    world.metrics.gpu_time.begin(None)
+
+    def shown(user: str, queue: str = "q") -> float | None:
+        return world.value("kaiwo_gpu_reserved_seconds_total", queue=queue, user=user)
+
+    def total() -> float:
+        return sum(account.seconds[0] for _, account in world.metrics.gpu_time.accounts())
+
+    _held(world, "ada", 60)
+    _held(world, "grace", 30)
+    before = total()
+    for number in range(50):
+        _held(world, f"junk{number}", 0.1)
+        assert total() == pytest.approx(before + 6)
+        before = total()
+    assert len(list(world.metrics.gpu_time.accounts())) == 5
+    assert (shown("ada"), shown("grace")) == (3600, 1800)
+    world.put("new", "RUNNING", "Running", "q", gpus=2, user="new")
+    for number in range(50):
+        _held(world, f"more{number}", 0.1)
+    assert shown("new") == pytest.approx(2 * 50 * 6)
+    assert (shown("ada"), shown("grace")) == (3600, 1800)
+    record = json.loads(json.dumps(world.metrics.gpu_time.record()))
+    later = World(gpu_labels="user")
+    later.metrics.gpu_time.begin(record)
+    assert later.metrics.gpu_time.record() == record
+
+
+@pytest.mark.parametrize("letter", ["\x01", "\U0001f600", "a"])
+def test_the_record_of_all_owners_fits_into_a_config_map(letter: str) -> None:
+    """A tenant with long names must not keep the time of all others from being recorded."""
+    counted = gpu_time.GpuTime("user", lambda: 0.0)
+    queue = "q" * 253
+    for number in range(600):
+        counted.add_reserved(queue, f"{number:03}".rjust(gpu_time.LONGEST_USER, letter), 1e9 + 1 / 7)
+        counted.add_reserved(queue, f"{number:03}".rjust(1024, letter), 1.0)
+    manager: Any = None
+    text = GpuTimeRecord(manager, counted, "ops", "kaiwo")._written()
+    assert len(text.encode()) < 1 << 20
+    found = counted.record()
+    assert len(found) == 501
+    assert sum(seconds[2] for seconds in found) == pytest.approx(600 * (1e9 + 1 / 7) + 600)
+
+
+def test_users_who_only_wait_leave_room_for_those_who_hold_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waiting costs nothing, so anybody can wait under many names."""
+    monkeypatch.setattr(gpu_time, "MOST_OWNERS", 4)
+    world = World(gpu_labels="user")
+    world.metrics.gpu_time.begin(None)
+    for number in range(50):
+        world.put(f"junk{number}", "PENDING", "NoQuota", "q", gpus=1, user=f"junk{number}")
+    assert world.value("kaiwo_gpus_pending", queue="other", user="other") == 48
+    world.put("a", "RUNNING", "Running", "q", gpus=2, user="ada")
+    world.put("g", "RUNNING", "Running", "q", gpus=3, user="grace")
+    world.seconds += MINUTE
+    for user, gpus in (("ada", 2), ("grace", 3)):
+        assert world.value("kaiwo_gpus_reserved", queue="q", user=user) == gpus
+        assert world.value("kaiwo_gpu_reserved_seconds_total", queue="q", user=user) == gpus * MINUTE
+    world.put("l", "RUNNING", "Running", "q", gpus=5, user="linus")
+    assert world.value("kaiwo_gpus_reserved", queue="other", user="other") == 5
 
 
 def test_counters_of_queues_that_nobody_names_any_more_make_room_for_another(

@@ -263,3 +263,18 @@ async def test_downloads_in_a_namespace_of_another_process_are_not_followed(
     served.clear()
     server.remove(KAIWO_JOB, "train")
     assert downloads.progress(key) is None
+
+
+async def test_what_is_gone_while_another_process_leads_is_forgotten(
+    server: Server, reconciler: WorkloadReconciler
+) -> None:
+    """Nobody reconciles it here any more, in this term or in a later one."""
+    obj = job(image="image:1", entrypoint="echo hello")
+    async with term(reconciler, server):
+        server.put(KAIWO_JOB, obj)
+        await idle(reconciler)
+    assert reconciler._states._states
+    server.leading = False
+    server.remove(KAIWO_JOB, obj["metadata"]["name"])
+    states = reconciler._states
+    assert (states._states, states._keys, states._in_namespace, states.waiting) == ({}, {}, {}, set())
