@@ -36,7 +36,9 @@ def records() -> list[type[Record]]:
     ):
         module = importlib.import_module(info.name)
         for value in vars(module).values():
-            if isinstance(value, type) and issubclass(value, Record) and value.__module__ == info.name:
+            if not isinstance(value, type) or value is Record or value.__module__ != info.name:
+                continue
+            if issubclass(value, Record):
                 found[value.__name__] = value
     return list(found.values())
 

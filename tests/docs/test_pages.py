@@ -35,6 +35,14 @@ def test_every_generated_part_stands_in_exactly_one_page(made: dict[str, str]) -
     assert sorted(name for page in pages() for name in named_blocks(page)) == sorted(made)
 
 
+def test_every_record_of_the_client_has_fields(made: dict[str, str]) -> None:
+    """No section has a table without rows, as that of the base class of all records had."""
+    sections = made["client-records"].split("### ")[1:]
+    assert sections
+    for section in sections:
+        assert section.count("\n| ") >= 3, section
+
+
 def test_the_readme_of_each_plugin_has_what_it_declares() -> None:
     """A field, setting or right that a plugin gains cannot be missing from its README."""
     for readme in READMES.glob("*/README.md"):
