@@ -424,6 +424,8 @@ ON_CONDITIONS: Final[dict[str, str]] = {
     "Bound": "All volumes are there.",
     "WaitForFirstConsumer": "The class makes the volume when its first pod has a node. Nothing is wrong.",
     "VolumeExpanding": "A volume is being enlarged.",
+    "VictimsChosen": "Others are ended for the workload. The message names them.",
+    "ReportOnly": "Others would be ended for the workload, if `scheduling.preemption` were `Enforce`.",
     "EndedByItself": "Kaiwo was to end it, and it ended by itself before it was stopped.",
     "GpuUtilizationNormal": "Its GPUs are used `lowUtilizationThreshold` or more, see "
     "[monitoring.md](monitoring.md).",
@@ -452,7 +454,7 @@ CONDITIONS: Final[dict[str, str]] = {
     "WorkloadTerminatedEarly": "Whether Kaiwo ended the workload.",
     "Requeued": "A job that was preempted and is not terminated for it. False: it is held until the other "
     "workload has its GPUs.",
-    "PreemptionDecided": "Whether others were ended for the workload. False: they would be, see "
+    "PreemptionDecided": "Whether others are ended for the workload. False: they would be, see "
     "[preemption.md](preemption.md).",
 }
 

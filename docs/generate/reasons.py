@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[2]
 
 WORKLOADS = (
     "kaiwo/workload",
+    "kaiwo/host/ending/preemption.py",
     "plugins/batch_job/kaiwo_batch_job",
     "plugins/deployment/kaiwo_deployment",
     "plugins/ray_job/kaiwo_ray_job",
@@ -116,11 +117,8 @@ def literal(place: str, name: str) -> object:
         KeyError: the module has no such constant.
     """
     tree = ast.parse((ROOT / place).read_text(encoding="utf-8"))
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and any(
-            isinstance(t, ast.Name) and t.id == name for t in node.targets
-        ):
-            return ast.literal_eval(node.value)
+    for value in _scope(tree.body).values.get(name, []):
+        return ast.literal_eval(value)
     raise KeyError(f"{place}: no constant {name}")
 
 

@@ -12,6 +12,7 @@ from docs.generate.__main__ import main
 from docs.generate.blocks import blocks
 from docs.generate.pages import DOCS, READMES, StaleReferenceError, named_blocks, pages, renewed
 from docs.generate.plugins import third_party
+from kaiwo.api.status import STATUS_FIELDS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,6 +42,29 @@ def test_every_record_of_the_client_has_fields(made: dict[str, str]) -> None:
     assert sections
     for section in sections:
         assert section.count("\n| ") >= 3, section
+
+
+def test_the_page_of_statuses_has_every_field_of_a_status() -> None:
+    """A field that the operator writes is explained in the table at the beginning of the page."""
+    head = (DOCS / "status.md").read_text(encoding="utf-8").partition("\n## ")[0]
+    assert set(re.findall(r"^\| `(\w+)` \|", head, flags=re.MULTILINE)) == STATUS_FIELDS
+
+
+@pytest.mark.parametrize(
+    ("condition", "reasons"),
+    [
+        ("Preemptable", "True: `DurationExceeded`"),
+        ("WorkloadTerminatedEarly", "True: `DurationExceeded`, `GpuIdle`, `GpuUtilizationLow`. False: "),
+        ("PreemptionDecided", "True: `VictimsChosen`. False: `ReportOnly`"),
+        ("ResourceUnderutilization", "Unknown: `MetricsInvalid`, `MetricsMissing`, "),
+    ],
+)
+def test_a_condition_whose_reason_is_computed_has_it(
+    made: dict[str, str], condition: str, reasons: str
+) -> None:
+    """Conditions about the early end of workloads were said not to be written yet."""
+    (row,) = [line for line in made["conditions"].splitlines() if line.startswith(f"| `{condition}` |")]
+    assert reasons in row
 
 
 def test_the_readme_of_each_plugin_has_what_it_declares() -> None:
