@@ -446,7 +446,8 @@ CONDITIONS: Final[dict[str, str]] = {
     "Admitted": "The admission state in the queue's own words. Absent without a queue.",
     "StorageReady": "Whether the volumes are bound. Absent without volumes.",
     "DownloadJobSucceeded": "Whether all downloads are complete. Absent without downloads.",
-    "SpecApplied": "Whether the running object matches the spec. Its message has the warnings.",
+    "SpecApplied": "Whether the running object matches the spec. Its message has the warnings. False also "
+    "with a reason for which a new workload [cannot run now](#it-cannot-run-now), such as `Forbidden`.",
     "Adopted": "The workload was made for an object that a user made, see [adoption.md](adoption.md).",
     "Preemptable": "`duration` has passed, see [preemption.md](preemption.md). Absent before.",
     "ResourceUnderutilization": "Whether the GPUs are idle, see [monitoring.md](monitoring.md). Absent "

@@ -24,6 +24,7 @@ WORKLOADS = (
     "plugins/ray_job/kaiwo_ray_job",
     "plugins/ray_service/kaiwo_ray_service",
     "plugins/kueue/kaiwo_kueue/queue_assignment.py",
+    "plugins/kueue/kaiwo_kueue/topology_check.py",
     "plugins/kueue/kaiwo_kueue/admission.py",
 )
 CONFIG = (

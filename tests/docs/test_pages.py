@@ -12,6 +12,7 @@ from docs.generate.__main__ import main
 from docs.generate.blocks import blocks
 from docs.generate.pages import DOCS, READMES, StaleReferenceError, named_blocks, pages, renewed
 from docs.generate.plugins import third_party
+from docs.generate.reasons import ROOT
 from kaiwo.api.status import STATUS_FIELDS
 
 if TYPE_CHECKING:
@@ -65,6 +66,16 @@ def test_a_condition_whose_reason_is_computed_has_it(
     """Conditions about the early end of workloads were said not to be written yet."""
     (row,) = [line for line in made["conditions"].splitlines() if line.startswith(f"| `{condition}` |")]
     assert reasons in row
+
+
+def test_a_place_that_blocks_workloads_is_read(made: dict[str, str]) -> None:
+    """A word that a plugin gives as the reason of ERROR stands with the condition that it makes False."""
+    found = set()
+    for source in sorted(ROOT.glob("plugins/*/kaiwo_*/**/*.py")):
+        found |= set(re.findall(r"\bBlocked\(\s*\"(\w+)\"", source.read_text(encoding="utf-8")))
+    assert found
+    row = next(line for line in made["conditions"].splitlines() if line.startswith("| `Schedulable` |"))
+    assert {word for word in found if f"`{word}`" not in row} == set()
 
 
 def test_the_readme_of_each_plugin_has_what_it_declares() -> None:
