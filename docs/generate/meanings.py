@@ -475,6 +475,7 @@ OF_CONFIG: Final[dict[str, str]] = {
     "Newer": "The installed CRDs are of a later version of Kaiwo: upgrade the operator.",
     "Forbidden": "The operator lacks rights; the message has the API server's words and what stops. "
     "Apply `kaiwo manifests rbac` again.",
+    "NoOperator": "No operator leads the shard that namespaces belong to. The message names both.",
     "UnknownPlugin": "Settings under `plugins` of a plugin that is not loaded, or that has no settings.",
     "StorageClassNotFound": "The default StorageClass does not exist. Recovers when it does.",
     "QueueNotFound": "The default queue is not listed. Recovers when it is.",

@@ -31,6 +31,7 @@ CONFIG = (
     "kaiwo/host/kaiwoconfig.py",
     "kaiwo/host/crd_check.py",
     "kaiwo/host/rights_condition.py",
+    "kaiwo/host/sharding.py",
     "kaiwo/host/config_warnings.py",
     "kaiwo/host/monitoring/monitor.py",
 )

@@ -14,6 +14,7 @@ from docs.generate.pages import DOCS, READMES, StaleReferenceError, named_blocks
 from docs.generate.plugins import third_party
 from docs.generate.reasons import ROOT
 from kaiwo.api.status import STATUS_FIELDS
+from kaiwo.host import kaiwoconfig
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,6 +50,14 @@ def test_the_page_of_statuses_has_every_field_of_a_status() -> None:
     """A field that the operator writes is explained in the table at the beginning of the page."""
     head = (DOCS / "status.md").read_text(encoding="utf-8").partition("\n## ")[0]
     assert set(re.findall(r"^\| `(\w+)` \|", head, flags=re.MULTILINE)) == STATUS_FIELDS
+
+
+def test_the_page_of_statuses_has_every_condition_of_a_kaiwoconfig() -> None:
+    """The conditions that a KaiwoConfig can have stand in the table of its section, and no others."""
+    section = (DOCS / "status.md").read_text(encoding="utf-8").partition("\n## Of a KaiwoConfig\n")[2]
+    rows = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \|", section.partition("<!--")[0], flags=re.MULTILINE)
+    told = {word for row in rows for word in re.findall(r"\w+", row)}
+    assert told == {*kaiwoconfig._OF_CONFIG, *kaiwoconfig._OF_INSTALLATION}
 
 
 @pytest.mark.parametrize(
