@@ -56,8 +56,8 @@ def test_the_page_of_statuses_has_every_condition_of_a_kaiwoconfig() -> None:
     """The conditions that a KaiwoConfig can have stand in the table of its section, and no others."""
     section = (DOCS / "status.md").read_text(encoding="utf-8").partition("\n## Of a KaiwoConfig\n")[2]
     rows = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \|", section.partition("<!--")[0], flags=re.MULTILINE)
-    told = {word for row in rows for word in re.findall(r"\w+", row)}
-    assert told == {*kaiwoconfig._OF_CONFIG, *kaiwoconfig._OF_INSTALLATION}
+    listed = {word for row in rows for word in re.findall(r"\w+", row)}
+    assert listed == {*kaiwoconfig._OF_CONFIG, *kaiwoconfig._OF_INSTALLATION}
 
 
 @pytest.mark.parametrize(
