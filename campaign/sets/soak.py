@@ -50,9 +50,6 @@ _WARM: Final = 60.0
 _MOST_GROWTH: Final = (16 * 2**20, 0.1)
 """Bytes and share of the mean by which the memory of one process may grow; the larger counts."""
 
-_OWNERS: Final = frozenset({KAIWO_JOB.kind, KAIWO_SERVICE.kind})
-_CHILDREN: Final = frozenset({"Job", "Deployment"})
-
 _SETTLE: Final = 180.0
 _SETTLE_EACH: Final = 0.1
 """Seconds until all has settled, and more for each workload: the queue goes on until nothing fits."""
