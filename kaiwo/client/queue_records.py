@@ -115,7 +115,7 @@ class QueueHolder(Record, frozen=True, kw_only=True):
         since: when it got the quota, RFC 3339; null where that is not known.
         ends: its end, RFC 3339; null without a known time limit.
         endsBy: the field of the time limit, empty without one.
-        endsSurely: whether it is ended then; false for ``duration``, which nothing enforces.
+        endsSurely: whether it is ended then; false for ``duration``, which does not end it by itself.
         state: ``reserved``, ``admitted`` or ``evicted``.
         message: why it holds quota and does not run; empty when it runs.
     """
