@@ -52,6 +52,18 @@ def test_the_page_of_statuses_has_every_field_of_a_status() -> None:
     assert set(re.findall(r"^\| `(\w+)` \|", head, flags=re.MULTILINE)) == STATUS_FIELDS
 
 
+def test_the_page_of_the_installation_says_what_every_plugin_needs() -> None:
+    """Each plugin that an operator can load has a row in the table; the sandbox adds commands only."""
+    table = (
+        (DOCS / "install.md").read_text(encoding="utf-8").partition("| plugin | needs in the cluster |")[2]
+    )
+    rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", table.partition("\n\n")[0], flags=re.MULTILINE)
+    listed = [word for row in rows for word in re.findall(r"\w+", row)]
+    assert sorted(listed) == sorted(
+        {readme.parent.name for readme in READMES.glob("*/README.md")} - {"sandbox"}
+    )
+
+
 def test_the_page_of_statuses_has_every_condition_of_a_kaiwoconfig() -> None:
     """The conditions that a KaiwoConfig can have stand in the table of its section, and no others."""
     section = (DOCS / "status.md").read_text(encoding="utf-8").partition("\n## Of a KaiwoConfig\n")[2]
