@@ -175,14 +175,23 @@ def test_the_check_distinguishes_stale_pages_from_current_ones(capsys: pytest.Ca
     assert "usage" in capsys.readouterr().err
 
 
-def test_links_lead_somewhere(page: Path) -> None:
+def test_links_lead_somewhere(any_page: Path) -> None:
     """Files and headings that a page points at are there."""
-    for target, heading in _LINK.findall(page.read_text(encoding="utf-8")):
-        path = page.parent / target if target else page
+    for target, heading in _LINK.findall(any_page.read_text(encoding="utf-8")):
+        path = any_page.parent / target if target else any_page
         assert path.exists(), f"{target} does not exist"
         if heading:
             headings = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
             assert heading in {_anchor(text) for text in headings}, f"{target} has no heading {heading}"
+
+
+def test_files_that_commands_name_are_there(any_page: Path) -> None:
+    """What a reader types after pytest or kubectl is a file of the repository."""
+    if any_page.parent.parent.name == "examples" or any_page.name in ("CHANGELOG.md", "plugins.md"):
+        pytest.skip("its files are those of the reader's own distribution, or of another version")
+    text = any_page.read_text(encoding="utf-8")
+    named = re.findall(r"(?<![\w/.-])((?:tests|campaign|plugins|deploy)/[\w/]+\.[a-z]+)", text)
+    assert [name for name in named if not (ROOT / name).exists()] == []
 
 
 def _anchor(heading: str) -> str:
