@@ -57,7 +57,7 @@ def _section(record: type[Record]) -> str:
     meanings = _meanings(record)
     rows = []
     for field in msgspec.structs.fields(record):
-        meaning = meanings.get(field.name) or meanings.get(field.encode_name)
+        meaning = meanings.get(field.name)
         if meaning is None:
             raise StaleReferenceError(f"{record.__module__}.{record.__name__}.{field.name} is not described")
         rows.append((f"`{field.encode_name}`", _type(field.type), meaning))

@@ -188,7 +188,7 @@ def test_links_lead_somewhere(any_page: Path) -> None:
 def test_files_that_commands_name_are_there(any_page: Path) -> None:
     """What a reader types after pytest or kubectl is a file of the repository."""
     if any_page.parent.parent.name == "examples" or any_page.name in ("CHANGELOG.md", "plugins.md"):
-        pytest.skip("its files are those of the reader's own distribution, or of another version")
+        return  # its files are those of the reader's own distribution, or of another version
     text = any_page.read_text(encoding="utf-8")
     named = re.findall(r"(?<![\w/.-])((?:tests|campaign|plugins|deploy)/[\w/]+\.[a-z]+)", text)
     assert [name for name in named if not (ROOT / name).exists()] == []
