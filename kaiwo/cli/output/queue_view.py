@@ -1,4 +1,4 @@
-"""The pages of ``kaiwo queue``, and the place in the queue on the page of ``kaiwo status``."""
+"""The pages of ``kaiwo queue``, and the lines about one pending workload, which ``kaiwo status`` has too."""
 
 from __future__ import annotations
 
