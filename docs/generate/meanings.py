@@ -430,7 +430,7 @@ ON_CONDITIONS: Final[dict[str, str]] = {
     "GpuUtilizationNormal": "Its GPUs are used `lowUtilizationThreshold` or more, see "
     "[monitoring.md](monitoring.md).",
     "MetricsMissing": "The metrics have no sample of some of its GPUs.",
-    "MetricsInvalid": "The metrics have values of its GPUs that are no percentages.",
+    "MetricsInvalid": "The metrics have values of its GPUs that are not percentages.",
     "MetricsUnreachable": "The metrics endpoint does not answer.",
     "PodsNew": "Its pods keep being replaced, or hold no GPU yet.",
     "NotObserved": "No operator read the metrics for a while; the time until its end begins again.",

@@ -216,7 +216,7 @@ def test_git_hub_storage_and_secrets_become_fields() -> None:
         ({"port": 80}, "a job has no port"),
         ({"secrets": ("=x",)}, "secret =x: cannot be read"),
         ({"secrets": ("A=b",)}, "secret A=b: cannot be read"),
-        ({"secrets": ("a:b",)}, "b is no absolute path"),
+        ({"secrets": ("a:b",)}, "b is not an absolute path"),
         ({"storage": "big"}, "storage big: cannot be read"),
         (
             {"storage": "16GB:/data"},
