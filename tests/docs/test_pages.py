@@ -15,6 +15,8 @@ from docs.generate.plugins import third_party
 from docs.generate.reasons import ROOT
 from kaiwo.api.status import STATUS_FIELDS
 from kaiwo.host import kaiwoconfig
+from kaiwo.host.config_warnings import WARNINGS
+from kaiwo_kueue import status as kueue_status
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,12 +66,25 @@ def test_the_page_of_the_installation_says_what_every_plugin_needs() -> None:
     )
 
 
-def test_the_page_of_statuses_has_every_condition_of_a_kaiwoconfig() -> None:
-    """The conditions that a KaiwoConfig can have stand in the table of its section, and no others."""
-    section = (DOCS / "status.md").read_text(encoding="utf-8").partition("\n## Of a KaiwoConfig\n")[2]
+@pytest.mark.parametrize(
+    ("kind", "conditions"),
+    [
+        ("KaiwoConfig", {*kaiwoconfig._OF_CONFIG, *kaiwoconfig._OF_INSTALLATION}),
+        ("KaiwoQueueConfig", {*kueue_status.OWN}),
+    ],
+)
+def test_the_page_of_statuses_has_every_condition(kind: str, conditions: set[str]) -> None:
+    """The conditions that a configuration can have stand in the table of its section, and no others."""
+    section = (DOCS / "status.md").read_text(encoding="utf-8").partition(f"\n## Of a {kind}\n")[2]
     rows = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \|", section.partition("<!--")[0], flags=re.MULTILINE)
-    listed = {word for row in rows for word in re.findall(r"\w+", row)}
-    assert listed == {*kaiwoconfig._OF_CONFIG, *kaiwoconfig._OF_INSTALLATION}
+    assert {word for row in rows for word in re.findall(r"\w+", row)} == conditions
+
+
+def test_the_page_of_the_configuration_has_every_condition_about_its_values() -> None:
+    """Of values that are in force and cannot have the effect that is meant."""
+    text = (DOCS / "configuration.md").read_text(encoding="utf-8").partition("| condition | field |")[2]
+    found = re.findall(r"^\| `(\w+)` \|", text.partition("\n\n")[0], flags=re.MULTILINE)
+    assert tuple(found) == WARNINGS
 
 
 @pytest.mark.parametrize(
