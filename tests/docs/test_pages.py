@@ -9,13 +9,15 @@ import pytest
 
 from docs.generate import meanings
 from docs.generate.__main__ import main
-from docs.generate.blocks import blocks
+from docs.generate.blocks import blocks, first_party
 from docs.generate.pages import DOCS, READMES, StaleReferenceError, named_blocks, pages, renewed
 from docs.generate.plugins import third_party
 from docs.generate.reasons import ROOT
 from kaiwo.api.status import STATUS_FIELDS
 from kaiwo.host import kaiwoconfig
 from kaiwo.host.config_warnings import WARNINGS
+from kaiwo.install.roles import operator_roles
+from kaiwo.install.webhooks import WebhookOptions, webhook_rights
 from kaiwo_kueue import status as kueue_status
 
 if TYPE_CHECKING:
@@ -52,6 +54,24 @@ def test_the_page_of_statuses_has_every_field_of_a_status() -> None:
     """A field that the operator writes is explained in the table at the beginning of the page."""
     head = (DOCS / "status.md").read_text(encoding="utf-8").partition("\n## ")[0]
     assert set(re.findall(r"^\| `(\w+)` \|", head, flags=re.MULTILINE)) == STATUS_FIELDS
+
+
+def test_the_page_of_the_installation_names_what_the_operator_may_write_beside_itself() -> None:
+    """The single objects of its own namespace to which its roles give rights, with webhooks too."""
+    rendered = [
+        *operator_roles(first_party(), "kaiwo-system"),
+        *webhook_rights("kaiwo-system", WebhookOptions()),
+    ]
+    roles = [manifest.obj for manifest in rendered if manifest.obj["kind"] == "Role"]
+    names = {name for role in roles for rule in role["rules"] for name in rule.get("resourceNames", ())}
+    assert names
+    text = (
+        (DOCS / "install.md")
+        .read_text(encoding="utf-8")
+        .partition("\n### Rights\n")[2]
+        .partition("\n### ")[0]
+    )
+    assert {name for name in names if f"`{name}`" not in text} == set()
 
 
 def test_the_page_of_the_installation_says_what_every_plugin_needs() -> None:
