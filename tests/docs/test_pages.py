@@ -13,6 +13,7 @@ from docs.generate.blocks import blocks, first_party
 from docs.generate.pages import DOCS, READMES, StaleReferenceError, named_blocks, pages, renewed
 from docs.generate.plugins import third_party
 from docs.generate.reasons import ROOT
+from kaiwo.api.crds import KAIWO_CONFIG, WORKLOADS
 from kaiwo.api.status import STATUS_FIELDS
 from kaiwo.host import kaiwoconfig
 from kaiwo.host.config_warnings import WARNINGS
@@ -72,6 +73,16 @@ def test_the_page_of_the_installation_names_what_the_operator_may_write_beside_i
         .partition("\n### ")[0]
     )
     assert {name for name in names if f"`{name}`" not in text} == set()
+
+
+@pytest.mark.parametrize("name", ["backup.md", "upgrade.md"])
+def test_every_kind_that_somebody_writes_is_saved(name: str) -> None:
+    """What is not in a backup does not come back; only the operator writes GpuWorkloads."""
+    kinds = {*WORKLOADS.values(), KAIWO_CONFIG, *(kind.resource for kind in first_party().kinds())}
+    written = {kind.plural for kind in kinds} - {"gpuworkloads"}
+    text = (DOCS / name).read_text(encoding="utf-8")
+    commands = re.findall(r"^\$ kubectl get (\S+) .*> \w+\.json$", text, flags=re.MULTILINE)
+    assert written <= {word for command in commands for word in command.split(",")}
 
 
 def test_the_page_of_the_installation_says_what_every_plugin_needs() -> None:
