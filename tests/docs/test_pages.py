@@ -231,6 +231,17 @@ def test_links_lead_somewhere(any_page: Path) -> None:
             assert heading in {_anchor(text) for text in headings}, f"{target} has no heading {heading}"
 
 
+def test_tables_are_whole(any_page: Path) -> None:
+    """A blank line in a table, or a row with another number of cells, shows as text."""
+    text = re.sub(
+        r"^( *)```.*?^\1```$", "", any_page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE
+    )
+    for rows in re.findall(r"(?:^ *\|.*\n?)+", text, flags=re.MULTILINE):
+        lines = rows.strip().splitlines()
+        assert re.fullmatch(r" *\|(?: ?:?-+:? ?\|)+", lines[1]) if lines[1:] else False, lines[0]
+        assert len({len(re.findall(r"(?<!\\)\|", line)) for line in lines}) == 1, lines[0]
+
+
 def test_files_that_commands_name_are_there(any_page: Path) -> None:
     """What a reader types after pytest or kubectl is a file of the repository."""
     if any_page.parent.parent.name == "examples" or any_page.name in ("CHANGELOG.md", "plugins.md"):
