@@ -256,6 +256,19 @@ def _anchor(heading: str) -> str:
     return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
 
 
+def test_the_index_of_decisions_has_title_date_and_status_of_each() -> None:
+    """Each page begins with them in one form, and the row of the page repeats date and status."""
+    index = (DOCS / "decisions" / "README.md").read_text(encoding="utf-8")
+    for page in sorted((DOCS / "decisions").glob("*.md")):
+        if page.name == "README.md":
+            continue
+        head = re.match(r"# .+\n\n\* Date: (.+)\n\* Status: (.+)\n\n", page.read_text(encoding="utf-8"))
+        assert head, page.name
+        assert re.search(rf"^\| \[{page.name}\].* \| {head[1]} \| {head[2]} \|$", index, re.MULTILINE), (
+            page.name
+        )
+
+
 @pytest.mark.parametrize("index", ["README.md", "decisions/README.md"])
 def test_an_index_lists_every_page_beside_it(index: str) -> None:
     """No page is there without anybody finding it."""
