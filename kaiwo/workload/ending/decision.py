@@ -22,6 +22,7 @@ class EndingVictim(WorkloadIdentity):
     """A workload to end.
 
     Attributes:
+        kind: of the workload.
         resource_version: the version that was decided from; another one by now makes the decision void.
             Empty to take whatever is known, as long as the workload has not ended.
         evidence: what was decided from, one sentence.

@@ -52,7 +52,7 @@ def test_the_gpus_of_all_vendors_are_in_the_quota(vendors: Vendors) -> None:
     assert (pool.quota["amd.com/gpu"], pool.quota["nvidia.com/gpu"]) == (4, 4)
 
 
-def test_which_nodes_count(vendors: Vendors) -> None:
+def test_cordoned_nodes_add_no_quota_and_nodes_that_are_not_ready_keep_theirs(vendors: Vendors) -> None:
     """A cordoned node adds nothing, one that is not ready keeps its quota, a control plane as configured."""
     control = amd("d", labels={"node-role.kubernetes.io/control-plane": ""})
     nodes = [amd("a"), amd("b", cordoned=True), amd("c", ready=False), control]
