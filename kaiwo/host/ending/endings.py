@@ -56,6 +56,10 @@ def _apart(seconds: float | None) -> str:
     return "not comparable" if seconds is None else f"{seconds:.0f} s apart"
 
 
+def _left_alone(victim: EndingVictim | ForeignVictim, why: str) -> EndingAnswer:
+    return EndingAnswer(refused=f"{victim} {why}", refused_uids=(victim.uid,))
+
+
 class Endings:
     """Takes decisions of rules to end workloads.
 
@@ -113,14 +117,16 @@ class Endings:
                 entry = self._find(victim)
                 if entry is None:
                     # Those that are left may not be enough: the rule decides again from what is true now.
-                    return EndingAnswer(refused=f"{victim} has changed, has ended or is being ended")
+                    return _left_alone(victim, "has changed, has ended or is being ended")
                 found.append((victim, entry))
             for victim, entry in found:
                 if refused := await self._stale(entry):
-                    return EndingAnswer(refused=f"{victim} {refused}")
+                    return _left_alone(victim, refused)
             for other in foreign:
                 if refused := await self._foreign_refusal(other):
-                    return EndingAnswer(refused=f"{other} {refused}")
+                    return _left_alone(other, refused)
+            if refused := self._clocks_refusal():
+                return EndingAnswer(refused=f"{decision.victims[0]} {refused}")
             return await self._record(decision, found, foreign)
 
     def resume(self, record: EndingRecord) -> None:
@@ -139,14 +145,14 @@ class Endings:
         """Why a foreign victim is left alone, empty to end it."""
         if victim.uid in self.under_way:
             return "is being ended"
-        return await victim.refusal() or self._clocks_refusal()
+        return await victim.refusal()
 
     async def _record(
         self, decision: EndingDecision, found: list[Found], foreign: list[ForeignVictim]
     ) -> EndingAnswer:
         shared = uuid4().hex[:12]
         ended: list[EndingVictim | ForeignVictim] = []
-        refused = ""
+        refused, about = "", []
         for other in foreign:
             record = decision.record(other, "", shared)
             try:
@@ -155,6 +161,7 @@ class Endings:
                 if not ended and not isinstance(error, _ABOUT_VICTIM):
                     raise
                 refused = f"{other}: {error}"
+                about.append(other.uid)
                 continue
             if kept:
                 _log.warning("%s: %s (rule %s)", other, ending_text(record), record.rule)
@@ -172,6 +179,7 @@ class Endings:
                 if not ended and not isinstance(error, _ABOUT_VICTIM):
                     raise
                 refused = f"{victim}: {error}"
+                about.append(victim.uid)
                 continue
             if written:
                 ended.append(victim)
@@ -182,7 +190,7 @@ class Endings:
                 )
         if refused:
             _log.warning("not ended by rule %s: %s", decision.rule, refused)
-        return EndingAnswer(tuple(ended), refused)
+        return EndingAnswer(tuple(ended), refused, tuple(about))
 
     async def _write(self, kind: WorkloadKind, entry: CachedObject, record: EndingRecord) -> bool:
         """Write a decision; whether the API server keeps it."""
@@ -231,11 +239,7 @@ class Endings:
         return None if word in TERMINAL or word == "TERMINATING" else entry
 
     async def _stale(self, entry: CachedObject) -> str:
-        """Why a victim must not be ended on what is known, empty where the API server says the same now.
-
-        Ending cannot be undone, so the clock counts too: durations and times of evidence are worthless while
-        the clock of this process is another one than the API server's.
-        """
+        """Why a victim must not be ended on what is known, empty where the API server says the same now."""
         try:
             live = await self._manager.client.get(entry.resource, entry.namespace, entry.name)
         except NotFound:
@@ -243,10 +247,14 @@ class Endings:
         metadata = live["metadata"]
         if (metadata["uid"], metadata["resourceVersion"]) != (entry.uid, entry.resource_version):
             return "has changed"
-        return self._clocks_refusal()
+        return ""
 
     def _clocks_refusal(self) -> str:
-        """Why nothing can be decided by this clock, empty where the API server's agrees."""
+        """Why nothing can be decided by this clock, empty where the API server's agrees.
+
+        Ending cannot be undone, and durations and times of evidence are worthless while the clock of this
+        process is another one than the API server's.
+        """
         theirs = self._manager.client.server_time()
         apart = abs((self._now() - theirs).total_seconds()) if theirs is not None else None
         if apart is None or apart > CLOCKS_APART:

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from kaiwo.api.conditions import Condition, find_condition, merge_conditions
 from kaiwo.api.crds import KAIWO_CONFIG, WORKLOADS, workload_kind
-from kaiwo.engine.errors import Conflict, EngineError, Forbidden
+from kaiwo.engine.errors import ApiError, Conflict, EngineError, Forbidden
+from kaiwo.engine.repeated_writes import RepeatedWrites
 from kaiwo.engine.resource import NODE, POD
 from kaiwo.engine.timestamps import format_time
 from kaiwo.host.ending.gpu_facts import GpuFacts, cached_workload
@@ -26,7 +28,7 @@ from kaiwo.workload.ending.preemption import Choice, anywhere, choose
 from kaiwo.workload.json_access import lenient_maps
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from kaiwo.api.resolved_config import ResolvedConfig
     from kaiwo.engine.cached_object import CachedObject
@@ -66,6 +68,8 @@ _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _TRIES = 3
 _CONFLICT_SECONDS = 0.2
 _MAX_EVENT = 1000
+_REFUSED = "refused"
+_UNAUTHENTICATED, _TOO_MANY, _CLIENT_ERRORS = 401, 429, range(400, 500)
 
 
 class Preemption:
@@ -80,6 +84,7 @@ class Preemption:
         cluster: ClusterFacts,
         owners: PodOwners,
         config: Callable[[], ResolvedConfig],
+        clock: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         """Set up; workloads must be watched already.
@@ -91,6 +96,7 @@ class Preemption:
             cluster: the nodes.
             owners: the controllers between pods and children.
             config: the configuration in force.
+            clock: monotonic seconds.
             now: the time, UTC.
         """
         self._manager = manager
@@ -102,6 +108,8 @@ class Preemption:
         self._now = now
         self._held = HeldGpus(manager.cache)
         self._index = GpuIndex(manager.cache, self.changed)
+        # By uid, victims that could not be ended: the first choice for every demand would stay the same one.
+        self._refused = RepeatedWrites(clock)
         self._requeue = asyncio.Event()
         self._passed = 0  # waiting workloads that were looked at in vain, in this round
         self._vain_wait = RETRY_SECONDS
@@ -228,6 +236,7 @@ class Preemption:
                 continue
             holder, start = read
             left = (max(holder.deadline, start + protection) - now) / timedelta(seconds=1)
+            left = max(left, self._refused.pause(holder.uid, _REFUSED))
             if left <= 0:
                 holders.append(holder)
             else:
@@ -310,7 +319,13 @@ class Preemption:
             await self._tell(entry, Condition(CONDITION, "False", "ReportOnly", text))
             return BACKSTOP_SECONDS
         decision = EndingDecision("Duration", victims, now, demand.workload)
-        answer = await self._endings.decide(decision)
+        try:
+            answer = await self._endings.decide(decision)
+        except ApiError as error:
+            if _is_about_objects(error):
+                self._record_refused([victim.uid for victim in victims])
+            raise
+        self._record_refused(answer.refused_uids)
         if not answer.ended:
             _log.info("nobody is ended for %s: %s", demand.workload, answer.refused)
             return RETRY_SECONDS
@@ -320,6 +335,11 @@ class Preemption:
         )
         await self._tell(entry, Condition(CONDITION, "True", "VictimsChosen", text))
         return RETRY_SECONDS
+
+    def _record_refused(self, uids: Iterable[str]) -> None:
+        """Take note of victims that were not ended: one that is refused each time is chosen ever more rarely."""
+        for uid in uids:
+            self._refused.record(uid, _REFUSED)
 
     def _action(self, victim: GpuHolder) -> EndingAction:
         """What becomes of a victim: only a job whose child Kaiwo made can be run from its beginning again."""
@@ -362,6 +382,11 @@ class Preemption:
                 return
             self._manager.event_recorder.event(known, "Normal", CONDITION, condition.message[:_MAX_EVENT])
             return
+
+
+def _is_about_objects(error: ApiError) -> bool:
+    """Whether the API server refused a write for what it is about; other workloads may be ended then."""
+    return error.status in _CLIENT_ERRORS and error.status not in (_UNAUTHENTICATED, _TOO_MANY)
 
 
 def _chosen(
