@@ -16,7 +16,7 @@ from uuid import uuid4
 
 from kaiwo.api.crds import WORKLOADS
 from kaiwo.api.status_words import TERMINAL
-from kaiwo.engine.errors import ChangedBack, Conflict, EngineError, NotFound
+from kaiwo.engine.errors import ApiError, ChangedBack, EngineError, NotFound
 from kaiwo.engine.timestamps import parse_time
 from kaiwo.plugin.lifecycle import Transition
 from kaiwo.workload.ending.decision import EndingAnswer, ForeignVictim
@@ -46,9 +46,7 @@ need a moment to give what is free now to the workload that it was for."""
 CLOCKS_APART = 60.0
 """Seconds by which the clock of this process and the API server's may differ for a decision."""
 
-_ABOUT_VICTIM = (Conflict, ChangedBack)
-"""Errors that are about one victim: it is left alone, and others may be ended."""
-
+_UNAUTHENTICATED, _TOO_MANY, _CLIENT_ERRORS = 401, 429, range(400, 500)
 _MAX_EVENT = 1000
 
 
@@ -58,6 +56,16 @@ def _apart(seconds: float | None) -> str:
 
 def _left_alone(victim: EndingVictim | ForeignVictim, why: str) -> EndingAnswer:
     return EndingAnswer(refused=f"{victim} {why}", refused_uids=(victim.uid,))
+
+
+def _is_about_victim(error: EngineError) -> bool:
+    """Whether an error is about one victim: it is left alone, and others may be ended.
+
+    A webhook, a policy, or a schema that its object does not fulfil any more may keep one from being written.
+    """
+    if not isinstance(error, ApiError):
+        return isinstance(error, ChangedBack)
+    return error.status in _CLIENT_ERRORS and error.status not in (_UNAUTHENTICATED, _TOO_MANY)
 
 
 class Endings:
@@ -158,7 +166,7 @@ class Endings:
             try:
                 kept = await other.keep(record)
             except EngineError as error:
-                if not ended and not isinstance(error, _ABOUT_VICTIM):
+                if not ended and not _is_about_victim(error):
                     raise
                 refused = f"{other}: {error}"
                 about.append(other.uid)
@@ -176,7 +184,7 @@ class Endings:
             try:
                 written = await self._write(victim.kind, entry, record)
             except EngineError as error:
-                if not ended and not isinstance(error, _ABOUT_VICTIM):
+                if not ended and not _is_about_victim(error):
                     raise
                 refused = f"{victim}: {error}"
                 about.append(victim.uid)

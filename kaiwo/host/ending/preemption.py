@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from kaiwo.api.conditions import Condition, find_condition, merge_conditions
 from kaiwo.api.crds import KAIWO_CONFIG, WORKLOADS, workload_kind
-from kaiwo.engine.errors import ApiError, Conflict, EngineError, Forbidden
+from kaiwo.engine.errors import Conflict, EngineError, Forbidden
 from kaiwo.engine.repeated_writes import RepeatedWrites
 from kaiwo.engine.resource import NODE, POD
 from kaiwo.engine.timestamps import format_time
@@ -28,7 +28,7 @@ from kaiwo.workload.ending.preemption import Choice, anywhere, choose
 from kaiwo.workload.json_access import lenient_maps
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from kaiwo.api.resolved_config import ResolvedConfig
     from kaiwo.engine.cached_object import CachedObject
@@ -69,7 +69,6 @@ _TRIES = 3
 _CONFLICT_SECONDS = 0.2
 _MAX_EVENT = 1000
 _REFUSED = "refused"
-_UNAUTHENTICATED, _TOO_MANY, _CLIENT_ERRORS = 401, 429, range(400, 500)
 
 
 class Preemption:
@@ -319,13 +318,9 @@ class Preemption:
             await self._tell(entry, Condition(CONDITION, "False", "ReportOnly", text))
             return BACKSTOP_SECONDS
         decision = EndingDecision("Duration", victims, now, demand.workload)
-        try:
-            answer = await self._endings.decide(decision)
-        except ApiError as error:
-            if _is_about_objects(error):
-                self._record_refused([victim.uid for victim in victims])
-            raise
-        self._record_refused(answer.refused_uids)
+        answer = await self._endings.decide(decision)
+        for uid in answer.refused_uids:
+            self._refused.record(uid, _REFUSED)
         if not answer.ended:
             _log.info("nobody is ended for %s: %s", demand.workload, answer.refused)
             return RETRY_SECONDS
@@ -335,11 +330,6 @@ class Preemption:
         )
         await self._tell(entry, Condition(CONDITION, "True", "VictimsChosen", text))
         return RETRY_SECONDS
-
-    def _record_refused(self, uids: Iterable[str]) -> None:
-        """Take note of victims that were not ended: one that is refused each time is chosen ever more rarely."""
-        for uid in uids:
-            self._refused.record(uid, _REFUSED)
 
     def _action(self, victim: GpuHolder) -> EndingAction:
         """What becomes of a victim: only a job whose child Kaiwo made can be run from its beginning again."""
@@ -382,11 +372,6 @@ class Preemption:
                 return
             self._manager.event_recorder.event(known, "Normal", CONDITION, condition.message[:_MAX_EVENT])
             return
-
-
-def _is_about_objects(error: ApiError) -> bool:
-    """Whether the API server refused a write for what it is about; other workloads may be ended then."""
-    return error.status in _CLIENT_ERRORS and error.status not in (_UNAUTHENTICATED, _TOO_MANY)
 
 
 def _chosen(
