@@ -24,8 +24,9 @@ _FORGOTTEN_AFTER: Final = 2 * _LONGEST_PAUSE
 """Seconds without a write after which the next one is the first again."""
 
 _MOST: Final = 100_000
-"""Objects that are remembered, unless another number is given; ten thousand workloads have fewer. With a lower
-one, objects that are changed back in turn would be forgotten before their turn, and written at full speed."""
+"""Objects that are remembered, unless another number is given; ten thousand workloads have fewer. With a
+lower one, objects that are changed back in turn would be forgotten before their turn, and written at full
+speed."""
 
 
 @dataclass(frozen=True, slots=True)
