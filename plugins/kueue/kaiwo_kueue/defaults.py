@@ -27,6 +27,11 @@ def flavors(pools: Sequence[QuotaPool]) -> list[Object]:
     return [{"name": pool.name, "nodeLabels": {NODEPOOL: pool.label}} for pool in pools]
 
 
+def covered_resources(pools: Sequence[QuotaPool]) -> list[str]:
+    """The resources of a group over some pools: what every node has, and the GPU keys of all."""
+    return [*_BASE, *sorted({key for pool in pools for key in pool.quota} - set(_BASE))]
+
+
 def resource_groups(pools: Sequence[QuotaPool]) -> list[Object]:
     """One group over all pools: every flavor lists every resource, 0 where it has none.
 
@@ -34,8 +39,7 @@ def resource_groups(pools: Sequence[QuotaPool]) -> list[Object]:
     """
     if not pools:
         return []
-    gpus = sorted({key for pool in pools for key in pool.quota} - set(_BASE))
-    covered = [*_BASE, *gpus]
+    covered = covered_resources(pools)
     return [
         {
             "coveredResources": covered,

@@ -94,6 +94,7 @@ class PoolNode:
         topology: labels for block and rack, as the administrator's rules give them.
         pending: value of the annotation with the pool that it is going to join, empty without one.
         merged_from: value of the annotation with its pool before merging, empty without one.
+        resource_keys: resources that it adds to the quota of its flavor.
     """
 
     name: str
@@ -107,6 +108,7 @@ class PoolNode:
     topology: Mapping[str, str] = field(default_factory=dict)
     pending: str = ""
     merged_from: str = ""
+    resource_keys: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +162,7 @@ def pool_node(
         topology=topology_of(name, labels, topology),
         pending=annotation(node, NODEPOOL_PENDING),
         merged_from=annotation(node, NODEPOOL_MERGED_FROM),
+        resource_keys=frozenset(key for key, _ in hardware.resources),
     )
 
 

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from kaiwo.plugin.kit.nodes import node_hardware
 from kaiwo.testing import node
 from kaiwo_node_pools.node_patch import node_patch, pending_patch, pool_left
+from kaiwo_node_pools.pool_limit import limit_for
 from kaiwo_node_pools.pool_merge import merged_names
 from kaiwo_node_pools.pools import PoolShape, name_of, node_pools, pool_node, pool_of, with_kept_pool
 from kaiwo_node_pools.settings import NodePoolsSettings
@@ -309,6 +310,14 @@ def test_merging_loses_no_node_and_never_mixes_gpus(
         if name in merged.values():
             cpu, memory = min(shape.cpu for shape in members), min(shape.memory for shape in members)
             assert name.endswith(f"-{cpu}core-{memory}gi")
+
+
+def test_many_gpu_keys_leave_fewer_pools(vendors: Vendors) -> None:
+    """A resource group takes 512 pairs of flavor and resource: 56 flavors with nine resources."""
+    bare = [pool_node(node(f"n{number}", memory=f"{number + 10}Gi"), vendors) for number in range(64)]
+    keys = [f"nvidia.com/mig-{number}g.10gb" for number in range(1, 7)]
+    mixed = pool_node(node("mig", gpus=dict.fromkeys(keys, 1)), vendors)
+    assert (limit_for(bare, 64), limit_for([*bare, mixed], 64), limit_for([*bare, mixed], 16)) == (64, 56, 16)
 
 
 def test_memory_is_given_up_before_cpu(vendors: Vendors) -> None:
