@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from kaiwo.plugin.kit.cache import Projection
 from kaiwo.plugin.kit.controllers import Watch
 from kaiwo.plugin.kit.kinds import NODE
-from kaiwo_kueue.defaults import covered_resources
-from kaiwo_kueue.kueue_api import COMBINATIONS, FLAVOR_LIMITS
+from kaiwo_kueue.defaults import most_pools
+from kaiwo_kueue.kueue_api import FLAVOR_LIMITS
 from kaiwo_kueue.pools import labelled_node, quota_pools
 
 if TYPE_CHECKING:
@@ -77,8 +77,7 @@ class PoolReader:
 
     @property
     def _most(self) -> int:
-        """Pools that one resource group takes: each of its flavors lists the resources of all of them."""
-        return min(self.limit, COMBINATIONS // max(1, len(covered_resources(self._all_pools))))
+        return most_pools(self._all_pools, self.limit)
 
     @property
     def _all_pools(self) -> tuple[QuotaPool, ...]:
