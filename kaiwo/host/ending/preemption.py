@@ -68,7 +68,7 @@ _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _TRIES = 3
 _CONFLICT_SECONDS = 0.2
 _MAX_EVENT = 1000
-_REFUSED = "refused"
+_REFUSED, _CHANGED = "refused", "changed"
 
 
 class Preemption:
@@ -107,7 +107,8 @@ class Preemption:
         self._now = now
         self._held = HeldGpus(manager.cache)
         self._index = GpuIndex(manager.cache, self.changed)
-        # By uid, victims that could not be ended: the first choice for every demand would stay the same one.
+        # By uid, victims that could not be ended, and workloads that had changed when a decision was taken for
+        # them: every decision would begin with the same one again.
         self._refused = RepeatedWrites(clock)
         self._requeue = asyncio.Event()
         self._passed = 0  # waiting workloads that were looked at in vain, in this round
@@ -205,6 +206,8 @@ class Preemption:
         for demand, relief in self._in_order(facts, demands, holders):
             if relief is not None and relief.queue in reserved:
                 continue
+            if self._refused.pause(demand.workload.uid, _CHANGED) > 0:
+                continue
             if demand.since > latest:
                 # What becomes free would be given to this one, which is before the others in its queue.
                 if relief is not None and isinstance(_chosen(facts, demand, relief, holders), Choice):
@@ -299,6 +302,7 @@ class Preemption:
         now = self._now()
         entry = await self._still_waits(demand)
         if entry is None:
+            self._refused.record(demand.workload.uid, _CHANGED)
             return RETRY_SECONDS
         victims = tuple(
             EndingVictim(

@@ -54,8 +54,8 @@ def plan_setup(facts: SetupFacts) -> SetupPlan:
     notes = list(_node_notes(nodes))
     if len(found) > most:
         notes.append(
-            f"{len(found)} node pools are more than the {most} that the default queue takes as flavors; those "
-            "that differ least are merged where the operator labels the nodes, the others are left out"
+            f"{len(found)} node pools are more than the {most} that the default queue takes as flavors; "
+            "those that differ least are merged where the operator labels the nodes, others are left out"
         )
     if live is None:
         before, spec = None, default_spec(pools, queue, cohort)

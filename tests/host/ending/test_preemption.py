@@ -226,6 +226,19 @@ def test_a_victim_that_is_refused_each_time_gives_way_to_the_next_one(full: Worl
     assert full.server.seconds <= 120
 
 
+def test_one_that_waits_and_changes_all_the_time_hides_the_others_for_a_while_only(full: World) -> None:
+    """Nobody is ended for a workload whose state is not known; whoever patches its own one hides nobody."""
+    full.waits("first", minutes=50, priority=100)
+    full.server.newer = {"first"}
+    for _ in range(60):
+        assert full.decide() == RETRY_SECONDS
+        if full.server.writes:
+            break
+        full.server.seconds += RETRY_SECONDS
+    assert full.condition("urgent") == ("True", "VictimsChosen")
+    assert full.server.seconds <= 120
+
+
 def test_a_clock_that_is_wrong_is_held_against_no_victim(full: World) -> None:
     """As soon as it is right again the first choice is the one that is longest past its duration."""
     full.server.server_now = timedelta(hours=1)
