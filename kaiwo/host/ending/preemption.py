@@ -107,7 +107,7 @@ class Preemption:
         self._now = now
         self._held = HeldGpus(manager.cache)
         self._index = GpuIndex(manager.cache, self.changed)
-        # By uid, victims that could not be ended, and workloads that had changed when a decision was taken for
+        # By uid, victims that could not be ended, and workloads that had changed when a decision was due for
         # them: every decision would begin with the same one again.
         self._refused = RepeatedWrites(clock)
         self._requeue = asyncio.Event()
