@@ -59,13 +59,24 @@ def _left_alone(victim: EndingVictim | ForeignVictim, why: str) -> EndingAnswer:
 
 
 def _is_about_victim(error: EngineError) -> bool:
-    """Whether an error is about one victim: it is left alone, and others may be ended.
+    """Whether an error is about one victim: it is left alone, and the rule may choose others.
 
     A webhook, a policy, or a schema that its object does not fulfil any more may keep one from being written.
     """
     if not isinstance(error, ApiError):
         return isinstance(error, ChangedBack)
     return error.status in _CLIENT_ERRORS and error.status not in (_UNAUTHENTICATED, _TOO_MANY)
+
+
+def _first_refused(victim: EndingVictim | ForeignVictim, error: EngineError) -> EndingAnswer:
+    """The answer where nobody is ended yet and one cannot be: without it the others may not be enough.
+
+    Raises:
+        EngineError: the error is not about this victim.
+    """
+    if not _is_about_victim(error):
+        raise error
+    return _left_alone(victim, f"is left alone: {error}")
 
 
 class Endings:
@@ -166,8 +177,8 @@ class Endings:
             try:
                 kept = await other.keep(record)
             except EngineError as error:
-                if not ended and not _is_about_victim(error):
-                    raise
+                if not ended:
+                    return _first_refused(other, error)
                 refused = f"{other}: {error}"
                 about.append(other.uid)
                 continue
@@ -184,8 +195,8 @@ class Endings:
             try:
                 written = await self._write(victim.kind, entry, record)
             except EngineError as error:
-                if not ended and not _is_about_victim(error):
-                    raise
+                if not ended:
+                    return _first_refused(victim, error)
                 refused = f"{victim}: {error}"
                 about.append(victim.uid)
                 continue
