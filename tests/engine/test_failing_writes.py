@@ -214,10 +214,10 @@ async def test_large_requests_of_many_namespaces_are_not_all_kept(server: Server
         await server.pass_time(failing_writes.INTERVAL)
         sent = len(server.requests)
         assert 0 < sent * 1024 * 1024 <= failing_writes.MOST_BYTES
-        assert [cause in server.writes for cause in causes] == [True] * sent + [False] * (32 - sent)
+        assert [cause in server.writes.messages for cause in causes] == [True] * sent + [False] * (32 - sent)
         server.fail(writes[-1], NO_RIGHT)
         await server.pass_time(failing_writes.INTERVAL)
-        assert causes[-1] in server.writes
+        assert causes[-1] in server.writes.messages
         await server.pass_time(failing_writes.INTERVAL)
-        assert causes[-1] not in server.writes
+        assert causes[-1] not in server.writes.messages
     assert not any(request.path.startswith(writes[-1].path) for request in server.requests)

@@ -171,7 +171,8 @@ class Endings:
     ) -> EndingAnswer:
         shared = uuid4().hex[:12]
         ended: list[EndingVictim | ForeignVictim] = []
-        refused, about = "", []
+        refused = ""
+        about: list[str] = []
         for other in foreign:
             record = decision.record(other, "", shared)
             try:
