@@ -37,6 +37,7 @@ LABELS = (WORKER, NODEPOOL, GPU_MODEL, TOPOLOGY_BLOCK, TOPOLOGY_RACK)
 """Labels that Kaiwo may write on a node."""
 
 _HASH_DIGITS = 6
+_MOST_SHOWN = 999_999_999  # in a name, of virtual nodes that show absurd amounts
 _OUTSIDE_NAME = re.compile(r"[^a-z0-9]+")
 _TAIL = re.compile(r"-(\d+)core-(\d+)gi$")
 
@@ -68,7 +69,8 @@ class PoolShape:
 @lru_cache(maxsize=1024)
 def name_of(shape: PoolShape) -> str:
     """A name is needed several times for each node in each reconciliation, and many nodes share one."""
-    tail = f"-{shape.gpus}gpu-{shape.cpu}core-{shape.memory}gi"
+    gpus, cpu, memory = (min(amount, _MOST_SHOWN) for amount in (shape.gpus, shape.cpu, shape.memory))
+    tail = f"-{gpus}gpu-{cpu}core-{memory}gi"
     model = _OUTSIDE_NAME.sub("-", shape.model.lower()).strip("-") or "unknown"
     vendor = _OUTSIDE_NAME.sub("-", shape.vendor.lower()).strip("-")
     room = MAX_LABEL - len(vendor) - 1 - len(tail)

@@ -312,6 +312,14 @@ def test_merging_loses_no_node_and_never_mixes_gpus(
             assert name.endswith(f"-{cpu}core-{memory}gi")
 
 
+def test_the_name_of_a_node_with_absurd_amounts_is_a_label_value(vendors: Vendors) -> None:
+    """A virtual node may show anything that the API server takes; without a label it would be in no pool."""
+    most = 2**63 - 1
+    shape = pool_node(nvidia(gpus=most, cpu=most, memory=f"{2**33}Gi"), vendors).shape
+    assert shape is not None
+    assert shape.name == "nvidia-teslak80-999999999gpu-999999999core-999999999gi"
+
+
 def test_many_gpu_keys_leave_fewer_pools(vendors: Vendors) -> None:
     """A resource group takes 512 pairs of flavor and resource: 56 flavors with nine resources."""
     bare = [pool_node(node(f"n{number}", memory=f"{number + 10}Gi"), vendors) for number in range(64)]
