@@ -312,6 +312,19 @@ def test_merging_loses_no_node_and_never_mixes_gpus(
             assert name.endswith(f"-{cpu}core-{memory}gi")
 
 
+@pytest.mark.parametrize("count", ["1", "0"])
+def test_a_node_of_an_unknown_model_does_not_change_its_vendor(vendors: Vendors, count: str) -> None:
+    """Its other device plugin shows 0 GPUs, and the model of either vendor is unknown without its labels."""
+    made = node("n", gpus={"nvidia.com/gpu": 1})
+    made["status"]["allocatable"]["amd.com/gpu"] = made["status"]["capacity"]["amd.com/gpu"] = "0"
+    first = pool_node(made, vendors)
+    after = written(made, node_patch(first, pool_of(first, {}), "k"))
+    after["status"]["allocatable"]["nvidia.com/gpu"] = count  # its device plugin may restart, too
+    second = pool_node(after, vendors)
+    assert pool_of(first, {}).startswith("nvidia-unknown-1gpu-")
+    assert node_patch(second, pool_of(second, {}), "k") == {}
+
+
 def test_the_name_of_a_node_with_absurd_amounts_is_a_label_value(vendors: Vendors) -> None:
     """A virtual node may show anything that the API server takes; without a label it would be in no pool."""
     most = 2**63 - 1
