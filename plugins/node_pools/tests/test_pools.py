@@ -66,6 +66,24 @@ def test_a_node_stays_in_its_pool_while_its_device_plugin_restarts(vendors: Vend
     assert dict(node_hardware(meanwhile, vendors).resources)["amd.com/gpu"] == 0
 
 
+@pytest.mark.parametrize(
+    ("key", "labels"),
+    [
+        ("nvidia.com/mig-1g.10gb", {"nvidia.com/gpu.product": "NVIDIA-H100", "nvidia.com/gpu.count": "8"}),
+        ("amd.com/cpx_nps4", {"amd.com/gpu.product-name": "MI300X", "beta.amd.com/gpu.family.AI": "8"}),
+    ],
+)
+def test_a_partitioned_node_stays_in_its_pool_while_its_device_plugin_restarts(
+    vendors: Vendors, key: str, labels: dict[str, str]
+) -> None:
+    """The label counts whole GPUs, of which it has none: they would be a quota that no pod can use."""
+    before, meanwhile = node(gpus={key: 56}, labels=labels), node(gpus={key: 56}, labels=labels)
+    meanwhile["status"]["allocatable"][key] = "0"
+    assert pool_node(meanwhile, vendors).shape == pool_node(before, vendors).shape
+    found = dict(node_hardware(meanwhile, vendors).resources)
+    assert {name: amount for name, amount in found.items() if "/" in name} == {key: 0}
+
+
 @pytest.mark.parametrize("pool", ["amd-mi300x-8gpu-86core-921gi", "research"])
 def test_a_node_stays_in_its_pool_after_its_kubelet_has_restarted(vendors: Vendors, pool: str) -> None:
     """It shows no GPU before the device plugin has registered again; the labels say what the node was."""
