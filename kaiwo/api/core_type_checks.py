@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kaiwo.api.errors import Problem, join_path, shorten
-from kaiwo.api.spec_rules import duplicate_mounts
+from kaiwo.api.spec_rules import PLAIN_RESOURCES, RESOURCE_NAME, duplicate_mounts
 from kaiwo.api.suggestion import did_you_mean
 from kaiwo.engine.quantity import InvalidQuantity, Quantity, parse_quantity
 
@@ -105,9 +105,10 @@ def _storage_volumes(storage: object) -> Iterator[tuple[str, str, dict[Any, Any]
 
 
 def check_resources(resources: object, path: str) -> Iterator[Problem]:
-    """Report negative amounts, and requests above their limits."""
+    """Report names that no resource of a container has, negative amounts, and requests above their limits."""
     if not isinstance(resources, dict):
         return
+    yield from _resource_names(resources, path)
     requests, limits = _amounts(resources.get("requests")), _amounts(resources.get("limits"))
     for section, amounts in (("requests", requests), ("limits", limits)):
         for key, amount in amounts.items():
@@ -125,6 +126,16 @@ def check_resources(resources: object, path: str) -> Iterator[Problem]:
                 f"{amount} is more than the limit {limit}",
                 "lower the request or raise the limit",
             )
+
+
+def _resource_names(resources: dict[Any, Any], path: str) -> Iterator[Problem]:
+    for section in ("requests", "limits"):
+        values = resources.get(section)
+        for key in values if isinstance(values, dict) else ():
+            if isinstance(key, str) and RESOURCE_NAME.violated(key):
+                gpus = "request GPUs with spec.gpus" if key.lower() in ("gpu", "gpus") else ""
+                hint = gpus or did_you_mean(key, PLAIN_RESOURCES)
+                yield Problem(f"{path}.{join_path((section, key))}", RESOURCE_NAME.message, hint)
 
 
 def _amounts(section: object) -> dict[str, Quantity]:

@@ -12,6 +12,7 @@ from pydantic import Field as PydanticField
 from kaiwo.api.base_model import Model
 from kaiwo.api.plugin_fields import Field, WorkloadKind
 from kaiwo.api.scalars import Opaque
+from kaiwo.api.spec_rules import RESOURCE_NAME
 from kaiwo.api.validate import Validator, validate
 
 
@@ -144,6 +145,15 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         obj(resources={"requests": {"cpu": "-1"}}),
         "spec.resources.requests.cpu: must be greater than or equal to 0, got -1",
     ),
+    (
+        obj(resources={"limits": {"gpu": 2}}),
+        f"spec.resources.limits.gpu: {RESOURCE_NAME.message} (request GPUs with spec.gpus)",
+    ),
+    (
+        obj(resources={"requests": {"CPU": 2}}),
+        f'spec.resources.requests.CPU: {RESOURCE_NAME.message} (did you mean "cpu"?)',
+    ),
+    (obj(resources={"requests": {"ram": "1Gi"}}), f"spec.resources.requests.ram: {RESOURCE_NAME.message}"),
     (
         obj(secretVolumes=[{"name": "a", "secretName": "s", "mountPath": "/a"}] * 2),
         'spec.secretVolumes[1].name: "a" is the name of spec.secretVolumes[0] too (rename it)',
@@ -296,6 +306,7 @@ LEGAL: list[dict[str, Any]] = [
     obj(env=[{"name": f"V{index}", "value": str(index)} for index in range(4096)]),
     obj(env=[{"name": "A", "valueFrom": {"fileKeyRef": {"key": "k", "path": "p", "volumeName": "v"}}}]),
     obj(resources={"requests": {"cpu": 2, "example.com/thing": "1"}, "limits": {"cpu": "2000m"}}),
+    obj(resources={"limits": {"hugepages-2Mi": "4Mi", "ephemeral-storage": "1Gi"}}),
     obj(storage={"storageEnabled": True, "data": {"storageSize": "1Gi", "download": DOWNLOAD}}),
     obj(user=None, storage=None, env=None),
     {**obj(), "metadata": {"generateName": "a" * 63}},
