@@ -70,6 +70,26 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         "spec.rayJob: unknown field (KaiwoJob has this field, KaiwoService does not)",
     ),
     (obj(GPUS=1), 'spec.GPUS: unknown field (did you mean "gpus"?)'),
+    (
+        obj(tolerations=[]),
+        "spec.tolerations: unknown field (a field of pods: write it in the pod template of spec.job)",
+    ),
+    (
+        obj(nodeselector={}, rayJob={}),
+        "spec.nodeselector: unknown field (a field of pods: write it in the pod template of spec.rayJob)",
+    ),
+    (
+        obj("KaiwoService", ports=[]),
+        "spec.ports: unknown field (a field of containers: write it in the pod template of spec.deployment)",
+    ),
+    (
+        obj(backoffLimit=1),
+        "spec.backoffLimit: unknown field (a field of Jobs: write it below spec.job.spec)",
+    ),
+    (
+        obj("KaiwoService", backoffLimit=1),
+        "spec.backoffLimit: unknown field (see the reference for the known fields)",
+    ),
     (obj(gpu_vendor="amd"), 'spec.gpu_vendor: unknown field (did you mean "gpuVendor"?)'),
     (obj(gpus="4"), 'spec.gpus: expected a whole number, got the string "4" (for example 8)'),
     (obj(gpus=True), "spec.gpus: expected a whole number, got the boolean true (for example 8)"),
