@@ -19,6 +19,7 @@ from kaiwo.workload.json_access import (
     without_nulls,
 )
 from kaiwo.workload.metadata import MAX_LABEL
+from kaiwo.workload.pods.field_names import check_field_names
 from kaiwo.workload.pods.template import PodRole, pod_template
 
 if TYPE_CHECKING:
@@ -38,8 +39,12 @@ WORKER_SHARED_MEMORY = "200Gi"
 MAX_POD_SETS = 8
 """Pod sets that Kueue's Workload and AppWrapper take; a Ray head and a submitter are one each."""
 
+HEAD, WORKERS = "headGroupSpec", "workerGroupSpecs"
+"""Fields of a Ray cluster with its groups of pods."""
+
 _GROUP_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _COUNTS = ("replicas", "minReplicas", "maxReplicas")
+_GROUP_FIELDS = ("groupName", "numOfHosts", "rayStartParams", "template", *_COUNTS)
 _AUTOSCALER_V2 = "RAY_enable_autoscaler_v2"
 """The variable of a Ray head by which autoscaler v2 was chosen before KubeRay had a field for it."""
 _GPUS_FOR_RAY = (("rayStartParams", "num-gpus"), ("resources", "GPU"))
@@ -58,6 +63,7 @@ def check_cluster(cluster: object, path: str, others: Sequence[str]) -> None:
         SpecError: what is wrong.
     """
     spec = as_map(cluster, path)
+    check_field_names(spec, path, (HEAD, WORKERS))
     head = as_map(spec.get("headGroupSpec"), f"{path}.headGroupSpec")
     _check_template(head, f"{path}.headGroupSpec")
     groups = as_maps(spec.get("workerGroupSpecs"), f"{path}.workerGroupSpecs")
@@ -103,6 +109,9 @@ def _check_name(name: object, path: str, taken: dict[str, str]) -> None:
 
 
 def _check_template(group: Object, path: str) -> None:
+    place = f"{path}.template"
+    below = {"metadata": place, "spec": place, "containers": f"{place}.spec"}
+    check_field_names(group, path, _GROUP_FIELDS, below)
     template = as_map(group.get("template"), f"{path}.template")
     pod = as_map(template.get("spec"), f"{path}.template.spec")
     as_maps(pod.get("containers"), f"{path}.template.spec.containers")

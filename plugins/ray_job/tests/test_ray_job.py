@@ -392,6 +392,12 @@ def test_the_heads_memory_comes_from_the_configuration() -> None:
             "spec.rayJob.spec.submitterPodTemplate.spec.containers:",
         ),
         ({"entrypoint": "python train.py"}, "spec.rayJob.entrypoint:"),
+        ({"spec": {"headGroupSpec": {"serviceType": "NodePort"}}}, "spec.rayJob.spec.headGroupSpec:"),
+        ({"spec": {"RayClusterSpec": {"rayVersion": "2"}}}, "spec.rayJob.spec.RayClusterSpec:"),
+        (
+            {"spec": {"submitterPodTemplate": {"containers": [{"name": "a"}]}}},
+            "spec.rayJob.spec.submitterPodTemplate.containers:",
+        ),
         ({"kind": "RayCluster", "spec": {}}, "spec.rayJob.kind:"),
     ],
 )  # fmt: skip
