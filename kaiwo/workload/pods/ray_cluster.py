@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from kaiwo.api.errors import shorten
 from kaiwo.workload.errors import SpecError
 from kaiwo.workload.gpus import allocation
 from kaiwo.workload.json_access import (
@@ -39,9 +40,7 @@ WORKER_SHARED_MEMORY = "200Gi"
 MAX_POD_SETS = 8
 """Pod sets that Kueue's Workload and AppWrapper take; a Ray head and a submitter are one each."""
 
-HEAD, WORKERS = "headGroupSpec", "workerGroupSpecs"
-"""Fields of a Ray cluster with its groups of pods."""
-
+_GROUPS = ("headGroupSpec", "workerGroupSpecs")
 _GROUP_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _COUNTS = ("replicas", "minReplicas", "maxReplicas")
 _GROUP_FIELDS = ("groupName", "numOfHosts", "rayStartParams", "template", *_COUNTS)
@@ -63,7 +62,7 @@ def check_cluster(cluster: object, path: str, others: Sequence[str]) -> None:
         SpecError: what is wrong.
     """
     spec = as_map(cluster, path)
-    check_field_names(spec, path, (HEAD, WORKERS))
+    check_field_names(spec, path, _GROUPS)
     head = as_map(spec.get("headGroupSpec"), f"{path}.headGroupSpec")
     _check_template(head, f"{path}.headGroupSpec")
     groups = as_maps(spec.get("workerGroupSpecs"), f"{path}.workerGroupSpecs")
@@ -81,6 +80,21 @@ def check_cluster(cluster: object, path: str, others: Sequence[str]) -> None:
         if hosts is not None and hosts < 1:
             raise SpecError(f"{where}.numOfHosts", f"must be at least 1, not {hosts}")
         _check_name(group.get("groupName"), f"{where}.groupName", taken)
+
+
+def check_owner(spec: Object, path: str, known: Sequence[str], cluster: str) -> None:
+    """Look in the spec of a RayJob or RayService for fields of its cluster, and fields in the wrong case.
+
+    Args:
+        spec: the embedded spec.
+        path: where the user writes it.
+        known: fields that it has; there may be more.
+        cluster: where the user writes the cluster.
+
+    Raises:
+        SpecError: the first one.
+    """
+    check_field_names(spec, path, known, dict.fromkeys(_GROUPS, cluster))
 
 
 def _check_name(name: object, path: str, taken: dict[str, str]) -> None:
@@ -241,7 +255,7 @@ def _workers(
     _fill_start_params(worker, path, origins)
     count = inp.resolved.allocation.replicas
     warnings += [
-        f"{path}.{name}: {given} is not used, it is {count}; set spec.replicas instead"
+        f"{path}.{name}: {shorten(given)} is not used, it is {count}; set spec.replicas instead"
         for name in _COUNTS
         if (given := worker.get(name)) is not None and given != count
     ]

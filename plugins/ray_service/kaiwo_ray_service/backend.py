@@ -8,8 +8,7 @@ from kaiwo.plugin.backend_base import BackendBase
 from kaiwo.plugin.kit.errors import SpecError
 from kaiwo.plugin.kit.json_access import as_map, as_object, kind_of, lenient_map
 from kaiwo.plugin.kit.yaml_text import DocumentError, Limits, parse_value
-from kaiwo.workload.pods.field_names import check_field_names
-from kaiwo.workload.pods.ray_cluster import HEAD, WORKERS, allocate_cluster, check_cluster
+from kaiwo.workload.pods.ray_cluster import allocate_cluster, check_cluster, check_owner
 from kaiwo_ray_service import bare
 from kaiwo_ray_service.kinds import BARE, RAY_SERVICE
 from kaiwo_ray_service.observe import observe
@@ -50,7 +49,7 @@ class _RayServiceBase(BackendBase):
             raise SpecError(
                 f"{BLOCK}.spec.rayClusterSpec", "is no field of a RayService; its cluster is rayClusterConfig"
             )
-        check_field_names(spec, f"{BLOCK}.spec", _FIELDS, {HEAD: CLUSTER, WORKERS: CLUSTER})
+        check_owner(spec, f"{BLOCK}.spec", _FIELDS, CLUSTER)
         check_cluster(spec.get("rayClusterConfig"), CLUSTER, _OTHER_POD_SETS)
         path = f"spec.{SERVE}" if workload.blocks.get(SERVE) else f"{BLOCK}.spec.{SERVE}"
         _check_serve_config(serve_config(workload), path)
