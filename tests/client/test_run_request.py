@@ -264,6 +264,9 @@ def test_a_branch_of_git_may_have_slashes(text: str, repository: str, branch: st
     ("options", "message"),
     [
         ({"command": ()}, "no command"),
+        ({"command": ("",)}, "the command is empty"),
+        ({"command": ("  \n",)}, "the command is empty"),
+        ({"command": ("", "train.py")}, "the first word of the command is empty"),
         ({"command": (["python", "a.py"],)}, r"command: expected texts, got \['python', 'a.py'\]"),
         ({"env": {"LR": 0.1}}, "env LR: expected a text, got 0.1"),
         ({"gpus": "two"}, "gpus: expected a whole number, got 'two'"),
