@@ -11,6 +11,7 @@ from kaiwo.api.core_type_checks import check_env, check_resources, check_secret_
 from kaiwo.api.duration import InvalidDuration, parse_duration
 from kaiwo.api.errors import Problem, join_path, shorten
 from kaiwo.api.metadata_checks import labels_problems
+from kaiwo.api.name_rules import label_key_problem
 from kaiwo.api.scalars import IMAGE, PATTERN_WORDS
 from kaiwo.api.shebang import command_of
 from kaiwo.api.spec_rules import DOWNLOAD_NEEDS_VOLUME, ONE_TOPOLOGY_LABEL, STORAGE_DISABLED
@@ -105,6 +106,10 @@ def _topology(spec: Mapping[str, Any]) -> Iterator[Problem]:
     rule = ONE_TOPOLOGY_LABEL
     if rule.violated(spec.get("preferredTopologyLabel"), spec.get("requiredTopologyLabel")):
         yield Problem(f"spec.{rule.field}", rule.message)
+    for name in ("preferredTopologyLabel", "requiredTopologyLabel"):
+        value = spec.get(name)
+        if isinstance(value, str) and value and (problem := label_key_problem(value)):
+            yield Problem(f"spec.{name}", problem)
 
 
 def _entrypoint(text: object, *, on_ray: bool) -> Iterator[Problem]:

@@ -123,8 +123,20 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         'spec.env[0].name: "A=B" is not a valid variable name (use ASCII letters, digits and _)',
     ),
     (
-        obj(env=[{"name": "A", "value": "x", "valueFrom": {"fieldRef": {}}}]),
+        obj(env=[{"name": "A", "value": "x", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}]),
         "spec.env[0].valueFrom: excludes value (remove one of them)",
+    ),
+    (
+        obj(env=[{"name": "A", "valueFrom": {"secretKeyRef": {"secretName": "s", "key": "k"}}}]),
+        'spec.env[0].valueFrom.secretKeyRef.secretName: unknown field of secretKeyRef (did you mean "name"?)',
+    ),
+    (
+        obj(env=[{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "s", "key": ""}}}]),
+        "spec.env[0].valueFrom.configMapKeyRef.key: is required (add it)",
+    ),
+    (
+        obj(env=[{"name": "A", "valueFrom": {"secretKeyRef": "s"}}]),
+        "spec.env[0].valueFrom.secretKeyRef: expected a mapping, got a string (give name and key)",
     ),
     (
         obj(env=[{"name": "A", "valueFrom": {"secretKeyReff": {}}}]),
@@ -139,6 +151,13 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         (
             "spec.requiredTopologyLabel: preferredTopologyLabel and requiredTopologyLabel exclude each "
             "other: give one of them"
+        ),
+    ),
+    (
+        obj(requiredTopologyLabel="rack 1"),
+        (
+            'spec.requiredTopologyLabel: "rack 1" is not a valid label key; write it like team or '
+            "example.com/team, at most 63 after the slash"
         ),
     ),
     (
