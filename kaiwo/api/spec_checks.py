@@ -29,6 +29,9 @@ _IMAGE = re.compile(IMAGE)
 _NODE_STATES = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 """Domains of taints that the controllers of Kubernetes and of a cloud add and remove."""
 
+_ALWAYS_SET = frozenset({"NUM_GPUS", "NUM_REPLICAS", "NUM_GPUS_PER_REPLICA"})
+"""Variables of the primary container that always have the operator's values."""
+
 Found = tuple[list[Problem], list[Problem]]
 """Problems and warnings."""
 
@@ -190,6 +193,12 @@ def _warnings(
         if times > 1:
             yield Problem(
                 "spec.env", f'"{name}" is given {times} times, and the last one wins', "remove the others"
+            )
+        if name in _ALWAYS_SET:
+            yield Problem(
+                "spec.env",
+                f"{name} is not used: it always has the number of GPUs or replicas that the workload gets",
+                "use another name",
             )
 
 

@@ -373,6 +373,12 @@ def test_what_is_ignored_or_odd_is_warned_about() -> None:
     assert warnings(obj(env=[{"name": "A", "value": "1"}, {"name": "A", "value": "2"}])) == [
         'spec.env: "A" is given 2 times, and the last one wins (remove the others)'
     ]
+    assert warnings(obj(env=[{"name": "NUM_GPUS", "value": "1"}])) == [
+        (
+            "spec.env: NUM_GPUS is not used: it always has the number of GPUs or replicas that the workload "
+            "gets (use another name)"
+        )
+    ]
     (own,) = warnings(obj(podTemplateSpecLabels={"team": "a", "kaiwo.silogen.ai/user": "b"}))
     assert "kaiwo.silogen.ai/user" in own
     assert "is ignored: the prefix kaiwo.silogen.ai is reserved" in own
