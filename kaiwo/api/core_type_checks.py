@@ -77,13 +77,20 @@ def _source_fields(value: object, name: str, place: str) -> Iterator[Problem]:
 
 
 def check_secret_volumes(volumes: object, path: str) -> Iterator[Problem]:
-    """Report secret volumes that share a name."""
+    """Report secret volumes that share a name, and files outside of their directory."""
     names: dict[str, int] = {}
     for index, item in _entries(volumes):
         name = item.get("name")
         if isinstance(name, str) and names.setdefault(name, index) != index:
             yield Problem(
                 f"{path}[{index}].name", f'"{name}" is the name of {path}[{names[name]}] too', "rename it"
+            )
+        file = item.get("subPath")
+        if isinstance(file, str) and (file.startswith("/") or ".." in file.split("/")):
+            yield Problem(
+                f"{path}[{index}].subPath",
+                f"{shorten(file)} is not a path inside mountPath",
+                "write a file name, without / in front and without ..",
             )
 
 

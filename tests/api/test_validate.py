@@ -197,6 +197,16 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         obj(secretVolumes=[{"name": "a", "secretName": "s", "mountPath": "/a"}] * 2),
         'spec.secretVolumes[1].name: "a" is the name of spec.secretVolumes[0] too (rename it)',
     ),
+    *(
+        (
+            obj(secretVolumes=[{"name": "a", "secretName": "s", "mountPath": "/a", "subPath": path}]),
+            (
+                f'spec.secretVolumes[0].subPath: "{path}" is not a path inside mountPath (write a file name, '
+                "without / in front and without ..)"
+            ),
+        )
+        for path in ("/etc/x", "../x", "a/..")
+    ),
     (
         obj(secretVolumes=[{"name": "a", "secretName": "s", "mountPath": "a"}]),
         'spec.secretVolumes[0].mountPath: "a" is not a path that starts with / and has no colon',
@@ -347,6 +357,7 @@ LEGAL: list[dict[str, Any]] = [
     obj(resources={"requests": {"cpu": 2, "example.com/thing": "1"}, "limits": {"cpu": "2000m"}}),
     obj(resources={"limits": {"hugepages-2Mi": "4Mi", "ephemeral-storage": "1Gi"}}),
     obj(storage={"storageEnabled": True, "data": {"storageSize": "1Gi", "download": DOWNLOAD}}),
+    obj(secretVolumes=[{"name": "a", "secretName": "s", "mountPath": "/a", "subPath": "b/c..d"}]),
     obj(user=None, storage=None, env=None),
     {**obj(), "metadata": {"generateName": "a" * 63}},
     {**obj(), "status": {"whatever": 1}},
