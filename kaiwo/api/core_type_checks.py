@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kaiwo.api.errors import Problem, join_path, shorten
-from kaiwo.api.spec_rules import duplicate_mounts
+from kaiwo.api.errors import Problem, describe_type, join_path, shorten
+from kaiwo.api.spec_rules import PLAIN_RESOURCES, RESOURCE_NAME, duplicate_mounts
 from kaiwo.api.suggestion import did_you_mean
 from kaiwo.engine.quantity import InvalidQuantity, Quantity, parse_quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-ENV_SOURCES = frozenset({"fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef"})
-"""Where a variable's value may come from (core/v1 EnvVarSource, Kubernetes 1.36)."""
+_KEY_OF = (("name", "key"), ("optional",))
+ENV_SOURCES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "fieldRef": (("fieldPath",), ("apiVersion",)),
+    "resourceFieldRef": (("resource",), ("containerName", "divisor")),
+    "configMapKeyRef": _KEY_OF,
+    "secretKeyRef": _KEY_OF,
+    "fileKeyRef": (("volumeName", "path", "key"), ("optional",)),
+}
+"""Where a variable's value may come from, with the fields that are required and those that are not
+(core/v1 EnvVarSource, Kubernetes 1.36)."""
 
 
 def check_env(env: object, path: str) -> Iterator[Problem]:
@@ -46,16 +54,43 @@ def _env_source(source: dict[Any, Any], place: str) -> Iterator[Problem]:
         yield Problem(
             place, f"expected one source, got {len(given)}", "supported: " + ", ".join(sorted(ENV_SOURCES))
         )
+    for key in given:
+        if key in ENV_SOURCES:
+            yield from _source_fields(source[key], key, f"{place}.{key}")
+
+
+def _source_fields(value: object, name: str, place: str) -> Iterator[Problem]:
+    """Fields that a source does not have, else those that it lacks: a misspelt one is both."""
+    required, others = ENV_SOURCES[name]
+    if not isinstance(value, dict):
+        problem = f"expected a mapping, got {describe_type(value)}"
+        yield Problem(place, problem, f"give {' and '.join(required)}")
+        return
+    known = (*required, *others)
+    unknown = [str(key) for key in value if key not in known]
+    for key in unknown:
+        hint = did_you_mean(key, known) or f"known: {', '.join(known)}"
+        yield Problem(f"{place}.{key}", f"unknown field of {name}", hint)
+    for key in required if not unknown else ():
+        if not value.get(key):
+            yield Problem(f"{place}.{key}", "is required", "add it")
 
 
 def check_secret_volumes(volumes: object, path: str) -> Iterator[Problem]:
-    """Report secret volumes that share a name."""
+    """Report secret volumes that share a name, and files outside of their directory."""
     names: dict[str, int] = {}
     for index, item in _entries(volumes):
         name = item.get("name")
         if isinstance(name, str) and names.setdefault(name, index) != index:
             yield Problem(
                 f"{path}[{index}].name", f'"{name}" is the name of {path}[{names[name]}] too', "rename it"
+            )
+        file = item.get("subPath")
+        if isinstance(file, str) and (file.startswith("/") or ".." in file.split("/")):
+            yield Problem(
+                f"{path}[{index}].subPath",
+                f"{shorten(file)} is not a path inside mountPath",
+                "write a file name, without / in front and without ..",
             )
 
 
@@ -105,9 +140,10 @@ def _storage_volumes(storage: object) -> Iterator[tuple[str, str, dict[Any, Any]
 
 
 def check_resources(resources: object, path: str) -> Iterator[Problem]:
-    """Report negative amounts, and requests above their limits."""
+    """Report names that no resource of a container has, negative amounts, and requests above their limits."""
     if not isinstance(resources, dict):
         return
+    yield from _resource_names(resources, path)
     requests, limits = _amounts(resources.get("requests")), _amounts(resources.get("limits"))
     for section, amounts in (("requests", requests), ("limits", limits)):
         for key, amount in amounts.items():
@@ -125,6 +161,16 @@ def check_resources(resources: object, path: str) -> Iterator[Problem]:
                 f"{amount} is more than the limit {limit}",
                 "lower the request or raise the limit",
             )
+
+
+def _resource_names(resources: dict[Any, Any], path: str) -> Iterator[Problem]:
+    for section in ("requests", "limits"):
+        values = resources.get(section)
+        for key in values if isinstance(values, dict) else ():
+            if isinstance(key, str) and RESOURCE_NAME.violated(key):
+                gpus = "request GPUs with spec.gpus" if key.lower() in ("gpu", "gpus") else ""
+                hint = gpus or did_you_mean(key, PLAIN_RESOURCES)
+                yield Problem(f"{path}.{join_path((section, key))}", RESOURCE_NAME.message, hint)
 
 
 def _amounts(section: object) -> dict[str, Quantity]:

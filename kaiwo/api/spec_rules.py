@@ -33,6 +33,9 @@ MAX_RENDERED_VALUES = 40_000
 MAX_RENDERED_BYTES = 3 << 20
 """The API server takes no larger request."""
 
+PLAIN_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage"})
+"""What containers have without a domain in its name, beside huge pages (core/v1 ResourceName)."""
+
 
 @dataclass(frozen=True, slots=True)
 class SpecRule:
@@ -92,6 +95,16 @@ STORAGE_DISABLED: Final = SpecRule(
     lambda enabled, section: enabled is not True and section is not None,
 )
 """A warning, of ``storageEnabled`` and the section of a volume."""
+
+RESOURCE_NAME: Final = SpecRule(
+    "is not a resource of containers: write cpu, memory, ephemeral-storage or hugepages-SIZE, or a name with "
+    "its domain, as example.com/device",
+    lambda key: "/" not in key and key not in PLAIN_RESOURCES and not key.startswith("hugepages-"),
+)
+"""Of a key of ``resources``. Kubernetes refuses pods with another one, on Ray only when the pods are created.
+
+It is not in the CRD, whose rules bind also on objects that are older.
+"""
 
 SPEC_SIZE: Final = SpecRule(
     f"makes the workload larger than {MAX_SPEC_VALUES} values (fields and list items): "

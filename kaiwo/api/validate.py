@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
 
+from kaiwo.api.embedded_hints import embedded_hint
 from kaiwo.api.errors import UNKNOWN_FIELD, Problem, join_path, shorten
 from kaiwo.api.field_hints import field_hint
 from kaiwo.api.kind_models import KINDS, Kind, compose, known_fields
 from kaiwo.api.metadata_checks import check_metadata
 from kaiwo.api.name_rules import runs_on_ray
+from kaiwo.api.scalars import Opaque
 from kaiwo.api.spec_checks import check_config, check_workload
 from kaiwo.api.spec_size import size_problem
 from kaiwo.api.suggestion import did_you_mean
@@ -109,17 +111,18 @@ class Validator:
             found, warnings = check_workload(kind, spec, on_ray=bool(ray), defaulted=defaulted)
             if not problems:
                 warnings += self._warned(kind, spec)
-        hinted = [self._hinted(problem, kind, model) for problem in (*problems, *found)]
+        hinted = [self._hinted(problem, kind, model, ray=bool(ray)) for problem in (*problems, *found)]
         return Validation(_unique(hinted), _unique(warnings))
 
-    def _hinted(self, problem: Problem, kind: Kind, model: type[Model]) -> Problem:
+    def _hinted(self, problem: Problem, kind: Kind, model: type[Model], *, ray: bool) -> Problem:
         """A problem about an unknown field with who serves it, or the field that was probably meant."""
         if problem.message != UNKNOWN_FIELD:
             return problem
         path = parse_path(problem.path)
         hint = self._elsewhere(kind, problem.path)
         if path and not hint:
-            hint = self._other_kind(kind, path) or field_hint(model, path)
+            hint = self._other_kind(kind, path) or self._embedded(kind, path, ray=ray)
+            hint = hint or field_hint(model, path)
         return replace(problem, hint=hint) if hint else problem
 
     def _other_kind(self, kind: Kind, path: Sequence[str | int]) -> str:
@@ -128,6 +131,14 @@ class Validator:
         if other is None or len(path) != 2 or path[1] not in known_fields(self.model(other), path[:1]):  # noqa: PLR2004
             return ""
         return f"{other} has this field, {kind} does not"
+
+    def _embedded(self, kind: Kind, path: Sequence[str | int], *, ray: bool) -> str:
+        """Where in an embedded object a field directly below spec belongs; empty when it is of none."""
+        if len(path) != 2 or path[0] != "spec":  # noqa: PLR2004
+            return ""
+        own = (field for field in self._fields if field.kind == kind and field.annotation is Opaque)
+        blocks = [field.path[0] for field in own if len(field.path) == 1]
+        return embedded_hint(str(path[1]), kind, blocks, ray=ray)
 
     def _warned(self, kind: Kind, spec: Mapping[str, Any]) -> Iterator[Problem]:
         """Warnings about valid values from the plugins that declare the fields."""

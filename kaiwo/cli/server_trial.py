@@ -72,12 +72,11 @@ def try_objects(cluster: Cluster, outcome: Plan) -> TrialResult:
             continue
         resource, obj = write.resource, write.obj
         name = f"{resource.kind} {obj['metadata']['name']}"
-        error = trial.error(resource, obj, "Strict")
-        if isinstance(error, Invalid) and (found := _STRICT.search(error.message)):
-            trial.warnings.append(f"{name}: {found[1]}; the cluster leaves it out")
-            error = trial.error(resource, obj)
+        before = len(trial.warnings)
+        error = trial.strict_error(name, resource, obj)
         if error is None:
-            trial.check_pods(name, obj)
+            # What it names in the object, it would name in the pods again.
+            trial.check_pods(name, obj, strict=len(trial.warnings) == before)
         elif trial.is_checked(name, error):
             trial.add("InvalidSpec" if isinstance(error, Invalid) else "Forbidden", str(error))
     return TrialResult(tuple(dict.fromkeys(trial.rejections)), tuple(dict.fromkeys(trial.warnings)))
@@ -91,16 +90,39 @@ class _Trial:
         self.rejections: list[str] = []
         self.warnings: list[str] = []
 
-    def check_pods(self, owner: str, obj: Object) -> None:
-        """Try a pod of each pod template of an object."""
+    def check_pods(self, owner: str, obj: Object, *, strict: bool) -> None:
+        """Try a pod of each pod template of an object.
+
+        Args:
+            owner: kind and name of the object.
+            obj: the object.
+            strict: look for unknown fields, too. Of what is in an AppWrapper only the pods show them.
+        """
         for template in pod_templates(obj):
-            error = self.error(POD, _pod(obj["metadata"], template))
+            pod = _pod(obj["metadata"], template)
+            error = self.strict_error(f"pods of {owner}", POD, pod) if strict else self.error(POD, pod)
             if error is None:
                 continue
             if not self.is_checked(f"pods of {owner}", error):
                 return
             text = _POD.sub("", error.message)
             self.add("FailedCreate", f"the cluster would refuse pods of {owner}: {text}")
+
+    def strict_error(self, name: str, resource: Resource, obj: Object) -> ApiError | None:
+        """The answer to a dry run as `error` gives it; fields that the API server leaves out are a warning.
+
+        Args:
+            name: of the object, for the warning.
+            resource: its kind.
+            obj: the object.
+        """
+        from kaiwo.engine.errors import Invalid
+
+        error = self.error(resource, obj, "Strict")
+        if isinstance(error, Invalid) and (found := _STRICT.search(error.message)):
+            self.warnings.append(f"{name}: {found[1]}; the cluster leaves it out")
+            error = self.error(resource, obj)
+        return error
 
     def is_checked(self, what: str, error: ApiError) -> bool:
         """Whether an answer says something about an object; another one is printed."""

@@ -2,7 +2,7 @@
 
 A template that a workload brings along is completed by the operator, but gets none of the defaults of a
 generated one. So they are written here: security contexts of the Pod Security Standard ``restricted``, shared
-memory, CPU and memory for the GPUs.
+memory, CPU and memory for the GPUs, the log of a container that failed as its message.
 """
 
 from __future__ import annotations
@@ -84,6 +84,7 @@ def pod_template(
         "name": container,
         "imagePullPolicy": "Always",
         "securityContext": restricted_container(),
+        "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [{"name": "dshm", "mountPath": "/dev/shm"}],  # noqa: S108 -- a path in the container
     }
     if gpus:

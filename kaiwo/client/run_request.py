@@ -105,6 +105,10 @@ def check(request: RunRequest) -> None:
     if isinstance(request.command, str):
         raise InvalidArgument("command: expected a list of texts", f"write [{request.command!r}]")
     _check_types(request)
+    if not request.command[0].strip():
+        # Alone it would be no entrypoint, and the image's own command would run.
+        what = "the command is" if len(request.command) == 1 else "the first word of the command is"
+        raise InvalidArgument(f"{what} empty", "name a program; is a variable of your shell not set?")
     if request.gpus < 0 or request.replicas < 1:
         raise InvalidArgument("gpus must not be negative, and replicas must be at least 1")
     if request.service and request.ray:

@@ -313,6 +313,7 @@ REFUSED_BEFORE_SENDING: dict[str, dict[str, Any]] = {
     ),
     "request above its limit": job(resources={"requests": {"cpu": "2"}, "limits": {"cpu": "1"}}),
     "negative amount": job(resources={"limits": {"cpu": "-1"}}),
+    "resource without a domain": job(resources={"limits": {"gpu": 1}}),
     "value and source": job(env=[{"name": "A", "value": "1", "valueFrom": {"fieldRef": {"fieldPath": "x"}}}]),
     "settings of an unknown plugin as text": config(plugins={"other": "x"}),
     "label key": job(podTemplateSpecLabels={"a b": "c"}),
@@ -331,6 +332,10 @@ ONE_MESSAGE: dict[str, tuple[dict[str, Any], str]] = {
     "download without a volume": (
         REFUSED_BEFORE_SENDING["download without a volume"],
         spec_rules.DOWNLOAD_NEEDS_VOLUME.message,
+    ),
+    "resource without a domain": (
+        REFUSED_BEFORE_SENDING["resource without a domain"],
+        spec_rules.RESOURCE_NAME.message,
     ),
 }
 """Objects that break one rule, each with the message that every surface shows."""

@@ -12,6 +12,7 @@ from pydantic import Field as PydanticField
 from kaiwo.api.base_model import Model
 from kaiwo.api.plugin_fields import Field, WorkloadKind
 from kaiwo.api.scalars import Opaque
+from kaiwo.api.spec_rules import RESOURCE_NAME
 from kaiwo.api.validate import Validator, validate
 
 
@@ -69,6 +70,26 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         "spec.rayJob: unknown field (KaiwoJob has this field, KaiwoService does not)",
     ),
     (obj(GPUS=1), 'spec.GPUS: unknown field (did you mean "gpus"?)'),
+    (
+        obj(tolerations=[]),
+        "spec.tolerations: unknown field (a field of pods: write it in the pod template of spec.job)",
+    ),
+    (
+        obj(nodeselector={}, rayJob={}),
+        "spec.nodeselector: unknown field (a field of pods: write it in the pod template of spec.rayJob)",
+    ),
+    (
+        obj("KaiwoService", ports=[]),
+        "spec.ports: unknown field (a field of containers: write it in the pod template of spec.deployment)",
+    ),
+    (
+        obj(backoffLimit=1),
+        "spec.backoffLimit: unknown field (a field of Jobs: write it below spec.job.spec)",
+    ),
+    (
+        obj("KaiwoService", backoffLimit=1),
+        "spec.backoffLimit: unknown field (see the reference for the known fields)",
+    ),
     (obj(gpu_vendor="amd"), 'spec.gpu_vendor: unknown field (did you mean "gpuVendor"?)'),
     (obj(gpus="4"), 'spec.gpus: expected a whole number, got the string "4" (for example 8)'),
     (obj(gpus=True), "spec.gpus: expected a whole number, got the boolean true (for example 8)"),
@@ -102,8 +123,20 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         'spec.env[0].name: "A=B" is not a valid variable name (use ASCII letters, digits and _)',
     ),
     (
-        obj(env=[{"name": "A", "value": "x", "valueFrom": {"fieldRef": {}}}]),
+        obj(env=[{"name": "A", "value": "x", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}]),
         "spec.env[0].valueFrom: excludes value (remove one of them)",
+    ),
+    (
+        obj(env=[{"name": "A", "valueFrom": {"secretKeyRef": {"secretName": "s", "key": "k"}}}]),
+        'spec.env[0].valueFrom.secretKeyRef.secretName: unknown field of secretKeyRef (did you mean "name"?)',
+    ),
+    (
+        obj(env=[{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "s", "key": ""}}}]),
+        "spec.env[0].valueFrom.configMapKeyRef.key: is required (add it)",
+    ),
+    (
+        obj(env=[{"name": "A", "valueFrom": {"secretKeyRef": "s"}}]),
+        "spec.env[0].valueFrom.secretKeyRef: expected a mapping, got a string (give name and key)",
     ),
     (
         obj(env=[{"name": "A", "valueFrom": {"secretKeyReff": {}}}]),
@@ -118,6 +151,13 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         (
             "spec.requiredTopologyLabel: preferredTopologyLabel and requiredTopologyLabel exclude each "
             "other: give one of them"
+        ),
+    ),
+    (
+        obj(requiredTopologyLabel="rack 1"),
+        (
+            'spec.requiredTopologyLabel: "rack 1" is not a valid label key; write it like team or '
+            "example.com/team, at most 63 after the slash"
         ),
     ),
     (
@@ -145,8 +185,27 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         "spec.resources.requests.cpu: must be greater than or equal to 0, got -1",
     ),
     (
+        obj(resources={"limits": {"gpu": 2}}),
+        f"spec.resources.limits.gpu: {RESOURCE_NAME.message} (request GPUs with spec.gpus)",
+    ),
+    (
+        obj(resources={"requests": {"CPU": 2}}),
+        f'spec.resources.requests.CPU: {RESOURCE_NAME.message} (did you mean "cpu"?)',
+    ),
+    (obj(resources={"requests": {"ram": "1Gi"}}), f"spec.resources.requests.ram: {RESOURCE_NAME.message}"),
+    (
         obj(secretVolumes=[{"name": "a", "secretName": "s", "mountPath": "/a"}] * 2),
         'spec.secretVolumes[1].name: "a" is the name of spec.secretVolumes[0] too (rename it)',
+    ),
+    *(
+        (
+            obj(secretVolumes=[{"name": "a", "secretName": "s", "mountPath": "/a", "subPath": path}]),
+            (
+                f'spec.secretVolumes[0].subPath: "{path}" is not a path inside mountPath (write a file name, '
+                "without / in front and without ..)"
+            ),
+        )
+        for path in ("/etc/x", "../x", "a/..")
     ),
     (
         obj(secretVolumes=[{"name": "a", "secretName": "s", "mountPath": "a"}]),
@@ -296,7 +355,9 @@ LEGAL: list[dict[str, Any]] = [
     obj(env=[{"name": f"V{index}", "value": str(index)} for index in range(4096)]),
     obj(env=[{"name": "A", "valueFrom": {"fileKeyRef": {"key": "k", "path": "p", "volumeName": "v"}}}]),
     obj(resources={"requests": {"cpu": 2, "example.com/thing": "1"}, "limits": {"cpu": "2000m"}}),
+    obj(resources={"limits": {"hugepages-2Mi": "4Mi", "ephemeral-storage": "1Gi"}}),
     obj(storage={"storageEnabled": True, "data": {"storageSize": "1Gi", "download": DOWNLOAD}}),
+    obj(secretVolumes=[{"name": "a", "secretName": "s", "mountPath": "/a", "subPath": "b/c..d"}]),
     obj(user=None, storage=None, env=None),
     {**obj(), "metadata": {"generateName": "a" * 63}},
     {**obj(), "status": {"whatever": 1}},
@@ -322,6 +383,12 @@ def test_what_is_ignored_or_odd_is_warned_about() -> None:
     ]
     assert warnings(obj(env=[{"name": "A", "value": "1"}, {"name": "A", "value": "2"}])) == [
         'spec.env: "A" is given 2 times, and the last one wins (remove the others)'
+    ]
+    assert warnings(obj(env=[{"name": "NUM_GPUS", "value": "1"}])) == [
+        (
+            "spec.env: NUM_GPUS is not used: it always has the number of GPUs or replicas that the workload "
+            "gets (use another name)"
+        )
     ]
     (own,) = warnings(obj(podTemplateSpecLabels={"team": "a", "kaiwo.silogen.ai/user": "b"}))
     assert "kaiwo.silogen.ai/user" in own

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
 import yaml
 
-from kaiwo.cli.server_trial import pod_templates
+from kaiwo.cli.server_trial import pod_templates, try_objects
+from kaiwo.engine.errors import Invalid
+from kaiwo.engine.resource import JOB, POD, Resource
+from kaiwo.workload.model import Create, Plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,6 +21,9 @@ if TYPE_CHECKING:
 
     Cli: TypeAlias = Callable[..., Any]
     """Runs ``kaiwo``: arguments, and ``stdin``; gives code, out and err."""
+
+
+APP_WRAPPER = Resource("workload.codeflare.dev", "v1beta2", "AppWrapper", "appwrappers")
 
 
 def write(**spec: Any) -> str:
@@ -112,3 +119,33 @@ def test_pod_templates_are_found_in_every_kind() -> None:
     cluster = {"headGroupSpec": {"template": head}, "workerGroupSpecs": [{"template": worker}]}
     assert list(pod_templates({"spec": {"rayClusterSpec": cluster}})) == [head, worker]
     assert list(pod_templates({"kind": "ConfigMap", "data": {"spec": "x"}})) == []
+
+
+class _StrictCluster:
+    """Dry runs of an API server that knows pods and Jobs alone, and there one field that does not exist."""
+
+    def run(self, work: Callable[[Any], Any]) -> Any:
+        """Run with this as the client."""
+        return asyncio.run(work(self))
+
+    async def create(
+        self, resource: Resource, obj: Any, *, field_validation: str | None, dry_run: bool
+    ) -> None:
+        """Refuse the field where it is asked for, as the API server does."""
+        assert dry_run
+        if field_validation == "Strict" and resource in (JOB, POD) and "limit:" in yaml.safe_dump(obj):
+            raise Invalid(400, "BadRequest", 'strict decoding error: unknown field "limit"')
+
+
+@pytest.mark.parametrize(
+    ("resource", "named"), [(APP_WRAPPER, "pods of AppWrapper train"), (JOB, "Job train")]
+)
+def test_fields_that_only_pods_show_as_unknown_are_named_once(resource: Resource, named: str) -> None:
+    """The API server knows nothing of what is in an AppWrapper, so fields of its pods vanish later."""
+    container = {"name": "w", "resources": {"limit": {"cpu": 1}}}
+    template = {"spec": {"containers": [container]}}
+    obj = {"kind": resource.kind, "metadata": {"name": "train"}, "spec": {"components": [template] * 2}}
+    cluster: Any = _StrictCluster()
+    found = try_objects(cluster, Plan(writes=(Create(resource, obj),)))
+    assert found.rejections == ()
+    assert found.warnings == (f'{named}: unknown field "limit"; the cluster leaves it out',)

@@ -9,6 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,6 +21,7 @@ from kaiwo.client.run_request import RunRequest, build, check, default_name, ent
 from kaiwo.client.shipping import pack
 from kaiwo.client.user_config import UserConfig
 from kaiwo.plugin.loader import load
+from kaiwo.testing import node, render
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,6 +41,17 @@ def built(wanted: RunRequest, **how: Any) -> dict[str, Any]:
     assert validation.problems == ()
     assert validation.warnings == ()
     return obj
+
+
+def pods_of(obj: dict[str, Any]) -> list[dict[str, Any]]:
+    """The specs of the workload's own pods, as the operator completes them."""
+    nodes = [node("one", gpus={"amd.com/gpu": 8})]
+    spec = next(yaml.safe_load_all(render(obj, load(), nodes=nodes)))["spec"]
+    if "rayClusterSpec" not in spec:
+        return [spec["template"]["spec"]]
+    cluster = spec["rayClusterSpec"]
+    groups = [cluster["headGroupSpec"], *cluster["workerGroupSpecs"]]
+    return [group["template"]["spec"] for group in groups]
 
 
 @settings(max_examples=50, deadline=None)
@@ -121,6 +134,32 @@ def test_the_pod_meets_the_standard_restricted() -> None:
             "capabilities": {"drop": ["ALL"]},
         }
     assert {key for volume in pod["volumes"] for key in volume} == {"name", "emptyDir", "configMap"}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"gpus": 2},
+        {"gpus": 2, "service": True, "port": 8000},
+        {"gpus": 4, "replicas": 2, "ray": True},
+    ],
+)
+def test_a_pod_with_the_folder_is_else_like_a_generated_one(options: dict[str, Any]) -> None:
+    """What the operator gives to generated pods must not depend on whether files are shipped."""
+    obj = built(request(**options), config_map="files", scheduler="kaiwo-scheduler")
+    blocks = ("job", "rayJob", "deployment")
+    plain = {**obj, "spec": {key: value for key, value in obj["spec"].items() if key not in blocks}}
+    pods = pods_of(obj)
+    for pod in pods:
+        container = pod["containers"][0]
+        assert container.pop("workingDir") == WORK_FOLDER
+        assert pod.pop("initContainers")
+        for name in ("ports", "readinessProbe"):
+            assert (container.pop(name, None) is not None) == ("port" in options)
+        for part in (container["volumeMounts"], pod["volumes"]):
+            part[:] = [item for item in part if item["name"] == "dshm"]
+    assert pods == pods_of(plain)
 
 
 def test_on_ray_all_pods_get_the_folder() -> None:
@@ -225,6 +264,9 @@ def test_a_branch_of_git_may_have_slashes(text: str, repository: str, branch: st
     ("options", "message"),
     [
         ({"command": ()}, "no command"),
+        ({"command": ("",)}, "the command is empty"),
+        ({"command": ("  \n",)}, "the command is empty"),
+        ({"command": ("", "train.py")}, "the first word of the command is empty"),
         ({"command": (["python", "a.py"],)}, r"command: expected texts, got \['python', 'a.py'\]"),
         ({"env": {"LR": 0.1}}, "env LR: expected a text, got 0.1"),
         ({"gpus": "two"}, "gpus: expected a whole number, got 'two'"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from kaiwo.api.errors import shorten
 from kaiwo.workload.errors import SpecError
 from kaiwo.workload.gpus import allocation
 from kaiwo.workload.json_access import (
@@ -19,6 +20,7 @@ from kaiwo.workload.json_access import (
     without_nulls,
 )
 from kaiwo.workload.metadata import MAX_LABEL
+from kaiwo.workload.pods.field_names import check_field_names
 from kaiwo.workload.pods.template import PodRole, pod_template
 
 if TYPE_CHECKING:
@@ -38,8 +40,10 @@ WORKER_SHARED_MEMORY = "200Gi"
 MAX_POD_SETS = 8
 """Pod sets that Kueue's Workload and AppWrapper take; a Ray head and a submitter are one each."""
 
+_GROUPS = ("headGroupSpec", "workerGroupSpecs")
 _GROUP_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _COUNTS = ("replicas", "minReplicas", "maxReplicas")
+_GROUP_FIELDS = ("groupName", "numOfHosts", "rayStartParams", "template", *_COUNTS)
 _AUTOSCALER_V2 = "RAY_enable_autoscaler_v2"
 """The variable of a Ray head by which autoscaler v2 was chosen before KubeRay had a field for it."""
 _GPUS_FOR_RAY = (("rayStartParams", "num-gpus"), ("resources", "GPU"))
@@ -58,6 +62,7 @@ def check_cluster(cluster: object, path: str, others: Sequence[str]) -> None:
         SpecError: what is wrong.
     """
     spec = as_map(cluster, path)
+    check_field_names(spec, path, _GROUPS)
     head = as_map(spec.get("headGroupSpec"), f"{path}.headGroupSpec")
     _check_template(head, f"{path}.headGroupSpec")
     groups = as_maps(spec.get("workerGroupSpecs"), f"{path}.workerGroupSpecs")
@@ -75,6 +80,21 @@ def check_cluster(cluster: object, path: str, others: Sequence[str]) -> None:
         if hosts is not None and hosts < 1:
             raise SpecError(f"{where}.numOfHosts", f"must be at least 1, not {hosts}")
         _check_name(group.get("groupName"), f"{where}.groupName", taken)
+
+
+def check_owner(spec: Object, path: str, known: Sequence[str], cluster: str) -> None:
+    """Look in the spec of a RayJob or RayService for fields of its cluster, and fields in the wrong case.
+
+    Args:
+        spec: the embedded spec.
+        path: where the user writes it.
+        known: fields that it has; there may be more.
+        cluster: where the user writes the cluster.
+
+    Raises:
+        SpecError: the first one.
+    """
+    check_field_names(spec, path, known, dict.fromkeys(_GROUPS, cluster))
 
 
 def _check_name(name: object, path: str, taken: dict[str, str]) -> None:
@@ -103,6 +123,9 @@ def _check_name(name: object, path: str, taken: dict[str, str]) -> None:
 
 
 def _check_template(group: Object, path: str) -> None:
+    place = f"{path}.template"
+    below = {"metadata": place, "spec": place, "containers": f"{place}.spec"}
+    check_field_names(group, path, _GROUP_FIELDS, below)
     template = as_map(group.get("template"), f"{path}.template")
     pod = as_map(template.get("spec"), f"{path}.template.spec")
     as_maps(pod.get("containers"), f"{path}.template.spec.containers")
@@ -232,7 +255,7 @@ def _workers(
     _fill_start_params(worker, path, origins)
     count = inp.resolved.allocation.replicas
     warnings += [
-        f"{path}.{name}: {given} is not used, it is {count}; set spec.replicas instead"
+        f"{path}.{name}: {shorten(given)} is not used, it is {count}; set spec.replicas instead"
         for name in _COUNTS
         if (given := worker.get(name)) is not None and given != count
     ]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
+from kaiwo.api.spec_rules import RESOURCE_NAME
 from kaiwo.engine.quantity import InvalidQuantity, Quantity, parse_quantity
 from kaiwo.workload.errors import SpecError
 from kaiwo.workload.gpus.resource_keys import is_gpu
@@ -88,7 +89,11 @@ class Needs:
 def spec_defaults(
     resources: ResourceRequirements | None, vendor_keys: tuple[str, ...]
 ) -> tuple[dict[str, dict[str, Any]], list[str]]:
-    """``spec.resources`` as maps of requests and limits without GPUs, and warnings about those left out."""
+    """``spec.resources`` as maps of requests and limits without GPUs, and warnings about those left out.
+
+    Raises:
+        SpecError: a name that no resource of a container has.
+    """
     sides: dict[str, dict[str, Any]] = {}
     ignored: set[str] = set()
     if resources is not None:
@@ -97,6 +102,8 @@ def spec_defaults(
                 key: value for key, value in (values or {}).items() if not is_gpu(key, vendor_keys)
             }
             ignored |= (values or {}).keys() - sides[side].keys()
+            if wrong := next(filter(RESOURCE_NAME.violated, sides[side]), None):
+                raise SpecError(f"spec.resources.{side}.{wrong}", RESOURCE_NAME.message)
     return sides, [
         f"spec.resources: {key} is ignored; request GPUs with spec.gpus" for key in sorted(ignored)
     ]

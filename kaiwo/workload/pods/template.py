@@ -11,6 +11,7 @@ from kaiwo.workload.metadata import embedded, layered, system_labels
 from kaiwo.workload.pods.contributions import contributed
 from kaiwo.workload.pods.entrypoint import command, finished_script
 from kaiwo.workload.pods.environment import set_environment
+from kaiwo.workload.pods.field_names import check_template_fields
 from kaiwo.workload.pods.list_merge import merged, tidy
 from kaiwo.workload.pods.placement import place
 from kaiwo.workload.pods.resources import Needs, resources_of_pod, spec_defaults, with_resources
@@ -77,6 +78,7 @@ def pod_template(
     """
     generated = is_blank(template)
     embedded_one = as_map(template, role.path)
+    check_template_fields(embedded_one, role.path)
     result: Object = {} if generated else without_nulls(embedded_one)
     path = f"{role.path}.spec"
     pod = as_map(result.setdefault("spec", {}), path)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kaiwo.plugin.backend_base import BackendBase
 from kaiwo.plugin.kit.errors import SpecError
 from kaiwo.plugin.kit.json_access import as_integer, as_map, as_maps, as_object, lenient_map
-from kaiwo.workload.pods.ray_cluster import allocate_cluster, check_cluster
+from kaiwo.workload.pods.ray_cluster import allocate_cluster, check_cluster, check_owner
 from kaiwo_ray_job.kinds import RAY_JOB
 from kaiwo_ray_job.observe import observe
 from kaiwo_ray_job.render import BLOCK, CLUSTER, SUBMITTED_BY_POD, SUBMITTER, ray_job_spec, render
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _HEAD, _SUBMITTER = "head", "submitter"
 """Kueue's names of the pod sets beside the worker groups."""
+
+_FIELDS = ("entrypoint", "rayClusterSpec", "runtimeEnvYAML", "submissionMode", "submitterPodTemplate")
 
 
 class RayJobBackend(BackendBase):
@@ -45,6 +47,7 @@ class RayJobBackend(BackendBase):
             raise SpecError(
                 f"{BLOCK}.spec.rayClusterConfig", "unknown field of a RayJob; its cluster is rayClusterSpec"
             )
+        check_owner(spec, f"{BLOCK}.spec", _FIELDS, CLUSTER)
         by_pod = (spec.get("submissionMode") or SUBMITTED_BY_POD) == SUBMITTED_BY_POD
         others = (_HEAD, _SUBMITTER) if by_pod else (_HEAD,)
         check_cluster(spec.get("rayClusterSpec"), CLUSTER, others)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from kaiwo.plugin.kit.json_access import as_map, without_nulls
@@ -57,7 +58,8 @@ def render(inp: RenderInput) -> Rendered:
     warnings: list[str] = []
     for name, value, why in _FIXED:
         if spec.get(name, value) != value:
-            warnings.append(f"{BLOCK}.spec.{name}: {spec[name]} is not used, it is {value}: {why}")
+            given, used = json.dumps(spec[name]), json.dumps(value)
+            warnings.append(f"{BLOCK}.spec.{name}: {given} is not used, it is {used}: {why}")
         spec[name] = value
         origins.note(f"{BLOCK}.spec.{name}", "default", why)
     warnings += [

@@ -115,6 +115,16 @@ def test_a_cluster_ends_with_its_job_and_is_never_tried_twice() -> None:
         assert word in warnings
 
 
+def test_values_that_are_not_used_are_shown_as_they_were_written() -> None:
+    """A person searches the file for false, not for Python's False; the text "2" is not the number."""
+    cluster = {"workerGroupSpecs": [{"groupName": "a", "replicas": "2"}]}
+    spec = {"shutdownAfterJobFinishes": False, "entrypoint": "a.py", "rayClusterSpec": cluster}
+    obj = job(image=IMAGE, replicas=2, rayJob={"spec": spec})
+    warnings = "\n".join(planned(obj).warnings)
+    assert "shutdownAfterJobFinishes: false is not used, it is true: " in warnings
+    assert 'workerGroupSpecs[0].replicas: "2" is not used, it is 2; ' in warnings
+
+
 def test_a_cluster_for_the_autoscaler_runs_without_it() -> None:
     """KubeRay refuses the variable and the idle times of autoscaler v2 where autoscaling is off."""
     head = {"name": "h", "env": [{"name": "RAY_enable_autoscaler_v2", "value": "1"}]}
@@ -392,6 +402,8 @@ def test_the_heads_memory_comes_from_the_configuration() -> None:
             "spec.rayJob.spec.submitterPodTemplate.spec.containers:",
         ),
         ({"entrypoint": "python train.py"}, "spec.rayJob.entrypoint:"),
+        ({"spec": {"headGroupSpec": {"serviceType": "NodePort"}}}, "spec.rayJob.spec.headGroupSpec:"),
+        ({"spec": {"RayClusterSpec": {"rayVersion": "2"}}}, "spec.rayJob.spec.RayClusterSpec:"),
         ({"kind": "RayCluster", "spec": {}}, "spec.rayJob.kind:"),
     ],
 )  # fmt: skip

@@ -8,7 +8,7 @@ from kaiwo.plugin.backend_base import BackendBase
 from kaiwo.plugin.kit.errors import SpecError
 from kaiwo.plugin.kit.json_access import as_map, as_object, kind_of, lenient_map
 from kaiwo.plugin.kit.yaml_text import DocumentError, Limits, parse_value
-from kaiwo.workload.pods.ray_cluster import allocate_cluster, check_cluster
+from kaiwo.workload.pods.ray_cluster import allocate_cluster, check_cluster, check_owner
 from kaiwo_ray_service import bare
 from kaiwo_ray_service.kinds import BARE, RAY_SERVICE
 from kaiwo_ray_service.observe import observe
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _SERVE_LIMITS = Limits(characters=256 * 1024, values=10_000)
 """What is read of `serveConfigV2`: at every plan of a service, and far more than any service has."""
+
+_FIELDS = ("rayClusterConfig", SERVE, "upgradeStrategy", "serveService")
 
 _OTHER_POD_SETS = ("head",)
 """Kueue's name of the pod set beside the worker groups."""
@@ -48,6 +50,7 @@ class _RayServiceBase(BackendBase):
                 f"{BLOCK}.spec.rayClusterSpec",
                 "unknown field of a RayService; its cluster is rayClusterConfig",
             )
+        check_owner(spec, f"{BLOCK}.spec", _FIELDS, CLUSTER)
         check_cluster(spec.get("rayClusterConfig"), CLUSTER, _OTHER_POD_SETS)
         path = f"spec.{SERVE}" if workload.blocks.get(SERVE) else f"{BLOCK}.spec.{SERVE}"
         _check_serve_config(serve_config(workload), path)

@@ -527,6 +527,44 @@ def test_the_queues_words_are_reported() -> None:
         ({"rayService": {"spec": {"rayClusterConfig": {"workerGroupSpecs": [{}] * 8}}}}, "workerGroupSpecs:"),
         ({"rayService": {"spec": {"rayClusterSpec": {}}}}, "spec.rayService.spec.rayClusterSpec:"),
         ({"rayService": {"rayClusterConfig": {"rayVersion": "2"}}}, "spec.rayService.rayClusterConfig:"),
+        (
+            {"rayService": {"spec": {"workerGroupSpecs": [{"groupName": "a"}]}}},
+            "spec.rayService.spec.workerGroupSpecs:",
+        ),
+        (
+            {"rayService": {"spec": {"rayclusterconfig": {"rayVersion": "2"}}}},
+            "spec.rayService.spec.rayclusterconfig:",
+        ),
+        (
+            {"rayService": {"spec": {"rayClusterConfig": {"workergroupSpecs": [{"groupName": "a"}]}}}},
+            "workergroupSpecs:",
+        ),
+        (
+            {"rayService": {"spec": {"rayClusterConfig": {"headGroupSpec": {"spec": {"nodeName": "a"}}}}}},
+            "spec.rayService.spec.rayClusterConfig.headGroupSpec.spec:",
+        ),
+        (
+            {
+                "rayService": {
+                    "spec": {
+                        "rayClusterConfig": {"workerGroupSpecs": [{"Template": {"spec": {"nodeName": "a"}}}]}
+                    }
+                }
+            },
+            "spec.rayService.spec.rayClusterConfig.workerGroupSpecs[0].Template:",
+        ),
+        (
+            {
+                "rayService": {
+                    "spec": {
+                        "rayClusterConfig": {
+                            "workerGroupSpecs": [{"template": {"containers": [{"name": "a"}]}}]
+                        }
+                    }
+                }
+            },
+            "spec.rayService.spec.rayClusterConfig.workerGroupSpecs[0].template.containers:",
+        ),
         ({"rayService": {"kind": "RayJob", "spec": {}}}, "spec.rayService.kind:"),
         ({"serveConfigV2": 3}, "spec.serveConfigV2:"),
         ({"serveConfigV2": "a: ["}, "spec.serveConfigV2:"),

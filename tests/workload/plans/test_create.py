@@ -117,6 +117,7 @@ def test_what_was_never_sent_to_a_cluster_has_no_owner(world: World) -> None:
         ({"job": {"spec": {"parallelism": "2"}}}, "InvalidSpec", ["spec.job.spec.parallelism"]),
         ({"entrypoint": "x" * 131_072}, "InvalidSpec", ["131071", "entrypoint"]),
         ({"requiredTopologyLabel": "a", "preferredTopologyLabel": "b"}, "InvalidSpec", ["TopologyLabel"]),
+        ({"preferredTopologyLabel": "rack 1"}, "InvalidSpec", ["preferredTopologyLabel", "label key"]),
         ({"gpus": -1}, "InvalidSpec", ["spec.gpus"]),
         ({"replicas": 2**31}, "InvalidSpec", ["spec.replicas"]),
         ({"env": "x"}, "InvalidSpec", ["spec.env"]),

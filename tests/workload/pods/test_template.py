@@ -254,6 +254,17 @@ def test_containers_share_what_their_pod_has_as_a_whole() -> None:
         template(embedded(resources={"limits": 4}))
 
 
+def test_a_field_beside_the_spec_of_a_template_is_reported() -> None:
+    """Kubernetes has none there; the generated container would run in place of the user's."""
+    with pytest.raises(SpecError) as found:
+        template({"containers": [{"name": "mine", "image": "mine:1"}]})
+    assert str(found.value) == (
+        "spec.job.spec.template.containers: is no field of a pod template; write it below "
+        "spec.job.spec.template.spec"
+    )
+    assert template({**embedded(), "status": {}, "containers": None})["spec"]["containers"]
+
+
 def test_gpus_in_an_init_container_are_tolerated_too() -> None:
     """Any container's GPU brings the pod to a tainted node, a MIG slice as well."""
     given = embedded(initContainers=[{"name": "i", "resources": {"limits": {"nvidia.com/mig-1g.10gb": "1"}}}])
