@@ -41,8 +41,14 @@ class HttpStatusError(OSError):
         status: the HTTP status.
     """
 
-    def __init__(self, status: int) -> None:
-        super().__init__(f"HTTP {status}")
+    def __init__(self, status: int, reason: str = "") -> None:
+        """Describe the response.
+
+        Args:
+            status: the HTTP status.
+            reason: what the server says of it; empty when it says nothing.
+        """
+        super().__init__(f"HTTP {status}: {reason}" if reason else f"HTTP {status}")
         self.status = status
 
 
