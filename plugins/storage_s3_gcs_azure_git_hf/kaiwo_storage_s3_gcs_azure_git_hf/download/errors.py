@@ -235,12 +235,13 @@ def internal_error(where: str, name: str, error: BaseException) -> InternalError
     return InternalError(where, f"{name}: internal error: {describe(error)}", "report it with this line")
 
 
-def changed_error(where: str, name: str, response: str = "") -> IntegrityError:
+def changed_error(where: str, name: str, response: str = "", advice: str = "") -> IntegrityError:
     """The error for an object that is no longer the one that was planned."""
+    step = "run the download again when nothing writes to it"
     return IntegrityError(
         where,
         f"{name} changed during the download{response}",
-        "run the download again when nothing writes to it",
+        f"{step}, {advice}" if advice else step,
     )
 
 
