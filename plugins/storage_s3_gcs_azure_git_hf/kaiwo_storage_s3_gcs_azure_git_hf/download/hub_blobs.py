@@ -62,6 +62,11 @@ def _blob_folder(cache: Path, repo_id: str) -> Path:
     return cache / f"models--{repo_id.replace('/', '--')}" / "blobs"
 
 
+def ref_path(cache: Path, repo_id: str, revision: str | None) -> Path:
+    """The file where the client keeps which commit a branch or tag names."""
+    return _blob_folder(cache, repo_id).parent / "refs" / (revision or "main")
+
+
 def folders(cache: Path, repo_id: str) -> list[Path]:
     """The folders of the cache that a download of a repository writes into."""
     blobs = _blob_folder(cache, repo_id)
@@ -264,8 +269,9 @@ def _to_download_error(blob: HubBlob, session: DownloadSession, error: Exception
         return errors.DiskFullError(
             blob.where, f"{blob.name}: no space left on the volume", "increase storageSize"
         )
+    cause = str(error) if isinstance(error, http_client.HttpStatusError) else "no response"
     return errors.NetworkError(
-        blob.where, f"{blob.name}: download failed: no response", "check HF_ENDPOINT and the network"
+        blob.where, f"{blob.name}: download failed: {cause}", "check HF_ENDPOINT and the network"
     )
 
 
