@@ -234,8 +234,8 @@ def test_an_error_of_the_hub_is_named(
     assert_failed(download, run(download, hub, {"repoId": "a/b"}), code, *words)
 
 
-def test_a_rerun_never_ends_with_an_older_commit(download: Any, hub: ModelHub) -> None:
-    """The client takes what the branch was before when the Hub fails after the plan was made."""
+def test_the_commit_of_the_plan_is_downloaded(download: Any, hub: ModelHub) -> None:
+    """The branch may move during hours of a download, and the Hub may fail: it is not asked again."""
     assert run(download, hub, {"repoId": "a/b"}).returncode == 0
     hub.commit, hub.small["config.json"] = "d" * 40, b'{"a": 2}'
     hub.error, hub.spared = ("/api/models/a/b/revision", 503, ""), 1

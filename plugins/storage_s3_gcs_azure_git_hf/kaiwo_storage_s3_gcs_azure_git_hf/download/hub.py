@@ -93,7 +93,7 @@ class HubTask:
         planned = self._request(partial(snapshot_download, **arguments, dry_run=True))
         self._check_files({info.filename for info in planned})
         commit: str = planned[0].commit_hash
-        # With a branch the client would take an older commit where the Hub fails meanwhile, or another one.
+        # With a branch the client would ask again, and take a commit that was not planned where it has moved.
         snapshot = partial(snapshot_download, **{**arguments, "revision": commit})
         size = sum(_size_of(info) for info in planned if info.will_download)
         whole = sum(map(_size_of, planned))
@@ -110,15 +110,6 @@ class HubTask:
         folder = self._within_limit(snapshot, cache, size - sum(blob.size for blob in blobs))
         progress.add(size - sum(blob.size for blob in blobs))
         self._verify(folder)
-        self._record_commit(hub_blobs.ref_path(cache, self.item.repo_id, self.item.revision), commit)
-
-    def _record_commit(self, path: Path, commit: str) -> None:
-        """Record what a branch or tag names, as the client does; programs without network read it."""
-        if path.name == commit:
-            return
-        self.volume.prepare_folder(self.where, str(path))
-        path.unlink(missing_ok=True)
-        path.write_text(commit, encoding="ascii")
 
     def _request(self, request: Callable[[], Any]) -> Any:
         """Send requests to the Hub, again while the failure is transient."""

@@ -62,11 +62,6 @@ def _blob_folder(cache: Path, repo_id: str) -> Path:
     return cache / f"models--{repo_id.replace('/', '--')}" / "blobs"
 
 
-def ref_path(cache: Path, repo_id: str, revision: str | None) -> Path:
-    """The file where the client keeps which commit a branch or tag names."""
-    return _blob_folder(cache, repo_id).parent / "refs" / (revision or "main")
-
-
 def folders(cache: Path, repo_id: str) -> list[Path]:
     """The folders of the cache that a download of a repository writes into."""
     blobs = _blob_folder(cache, repo_id)
