@@ -66,9 +66,9 @@ class _Handler(BaseHTTPRequestHandler):
             return
         if host.silent:
             host.silent.wait(20)
-        if host.busy:
-            host.busy -= 1
-            self._reply(503, b"")
+        if host.busy or host.gone:
+            host.busy -= not host.gone
+            self._reply(host.gone or 503, b"")
         elif host.private and self.headers.get("Authorization") != expected:
             self._reply(401, b"", **{"WWW-Authenticate": 'Basic realm="git"'})
         elif self.path.endswith("/objects/batch"):
@@ -166,6 +166,7 @@ class GitHost(ThreadingHTTPServer):
         cut: bytes after which a longer answer ends; 0 for none.
         pause: seconds before an answer of git.
         sent: bytes of git's answers.
+        gone: status that every request is answered with; 0 for none.
         busy: requests that are still answered with 503.
         silent: event that answers wait for.
         paths: of all requests.
@@ -187,6 +188,7 @@ class GitHost(ThreadingHTTPServer):
     torn = 0
     expired = 0
     sent = 0
+    gone = 0
     busy = 0
     silent: threading.Event | None = None
 

@@ -66,6 +66,47 @@ def test_what_stays_is_reported_at_once_with_its_cause(
     assert len(objects.requests) <= 12  # redirects
 
 
+@pytest.mark.parametrize(
+    ("status", "body", "code", "words"),
+    [
+        (
+            400,
+            "<Code>InvalidArgument</Code><Message>Access key has length 20, should be 32</Message>",
+            3,
+            ("HTTP 400 InvalidArgument: Access key has length 20, should be 32",),
+        ),
+        (
+            403,
+            "<Code>AccessDenied</Code><Message>bandwidth cap exceeded\nsee Caps &amp; more</Message>",
+            3,
+            ("access denied (HTTP 403 AccessDenied: bandwidth cap exceeded see Caps & more)",),
+        ),
+        (
+            403,
+            "<Code>SignatureDoesNotMatch</Code><Message>does not match</Message>",
+            3,
+            ("HTTP 403 SignatureDoesNotMatch", "check region"),
+        ),
+        (409, "<Code>AccountIsDisabled</Code>", 3, ("request refused (HTTP 409 AccountIsDisabled)",)),
+        (503, "<Code>SlowDown</Code><Message>Reduce</Message>", 6, ("HTTP 503 SlowDown: Reduce",)),
+    ],
+)
+def test_the_words_of_a_store_are_in_the_message(
+    download: Any, objects: Any, status: int, body: str, code: int, words: tuple[str, ...]
+) -> None:
+    """A status has many causes; other clients show what the store writes of it."""
+    objects.content = {"a": b"1"}
+
+    def fault(handler: Any) -> bool:
+        secret = "<StringToSign>CANARY</StringToSign>"
+        handler.reply(status, f"<?xml version='1.0'?><Error>{body}{secret}</Error>".encode())
+        return True
+
+    objects.faults[""] = fault
+    outcome = download(download.s3(objects.url, folders=[{"path": ".", "targetPath": "."}]))
+    download.assert_failed(outcome, code, "s3[0].buckets[0].folders[0]", *words)
+
+
 def test_a_web_site_is_no_object_store(download: Any, objects: Any) -> None:
     """A wrong endpoint that answers every request is reported as such."""
     download.limits["retrySeconds"] = 600
