@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import gzip
+import re
+import socket
 import ssl
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kaiwo_storage_s3_gcs_azure_git_hf.download import objects as stores
+from kaiwo_storage_s3_gcs_azure_git_hf.download import s3_endpoints
+from kaiwo_storage_s3_gcs_azure_git_hf.download.egress_proxy import EgressProxy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -194,7 +197,65 @@ def test_a_server_without_tls_is_reported(download: Any, objects: Any) -> None:
 )
 def test_the_region_is_read_from_every_kind_of_endpoint(host: str, region: str) -> None:
     """Who writes a region into the URL need not write it again."""
-    assert stores._aws_region(f"https://{host}") == region
+    assert s3_endpoints.region(f"https://{host}") == region
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("https://oss-cn-hangzhou.aliyuncs.com", "https://models.oss-cn-hangzhou.aliyuncs.com"),
+        ("https://models.oss-us-west-1.aliyuncs.com", "https://models.oss-us-west-1.aliyuncs.com"),
+        ("https://cos.ap-tokyo.myqcloud.com:443", "https://models.cos.ap-tokyo.myqcloud.com:443"),
+        ("https://s3.us-east-1.amazonaws.com", "https://s3.us-east-1.amazonaws.com/models"),
+        ("http://minio:9000/base", "http://minio:9000/base/models"),
+        ("https://oss-cn-x.aliyuncs.com.evil.com", "https://oss-cn-x.aliyuncs.com.evil.com/models"),
+    ],
+)
+def test_the_bucket_is_in_the_host_where_the_store_wants_it(url: str, expected: str) -> None:
+    """Some refuse it in the path; everywhere else it is there, which needs no name for each bucket."""
+    place, in_host = s3_endpoints.bucket_url(url, "models")
+    assert place == expected
+    assert in_host is not expected.endswith("/models")
+
+
+def test_a_store_with_the_bucket_in_its_host(
+    download: Any, objects: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lists, objects and the requests for checksums go there, signed for that host."""
+    real = socket.getaddrinfo
+
+    def resolve(host: Any, *rest: Any, **more: Any) -> Any:
+        return real("127.0.0.1" if host == "bucket.oss-test.localhost" else host, *rest, **more)
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    register = EgressProxy.register_endpoint
+
+    def registered(self: EgressProxy, url: str) -> str | None:
+        self._loopback.add("bucket.oss-test.localhost")
+        return register(self, url)
+
+    monkeypatch.setattr(EgressProxy, "register_endpoint", registered)
+    monkeypatch.setattr(s3_endpoints, "_BUCKET_IN_HOST", re.compile(r"oss-test\.localhost"))
+    # The server takes the first name of the path for its bucket, and the bucket itself for a folder.
+    objects.bucket, objects.content = "x", {"a": PLAIN * 3}
+    item = download.s3(
+        f"http://oss-test.localhost:{objects.port}", files=[{"path": "x/a", "targetPath": "a"}]
+    )["s3"][0]
+    item["accessKeyId"] = download.secret("id", "ID")
+    item["secretKey"] = download.secret("key", "CANARYKEY")
+    outcome = download({"s3": [item]})
+    assert outcome.code == 0, outcome.err
+    assert download.files() == {"a": PLAIN * 3}
+    assert objects.requests
+    hosts = {headers.get("Host", headers.get("host")) for _, _, headers in objects.requests}
+    assert hosts == {f"bucket.oss-test.localhost:{objects.port}"}
+    assert any("x-amz-checksum-mode" in headers for _, _, headers in objects.requests)
+
+
+def test_etags_that_only_look_like_checksums_are_not_compared() -> None:
+    """Every download from such a store would fail with exit 4."""
+    assert not s3_endpoints.has_md5_etags("https://us-east.object.fastlystorage.app")
+    assert s3_endpoints.has_md5_etags("https://s3.us-east-1.amazonaws.com")
 
 
 @pytest.mark.parametrize("how", ["files", "folders"])
