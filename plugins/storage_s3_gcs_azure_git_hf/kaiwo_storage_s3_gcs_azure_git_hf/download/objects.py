@@ -92,7 +92,7 @@ def s3(items: Sequence[dict[str, Any]], session: DownloadSession) -> None:
             name: str, client: dict[str, Any] = client, config: Any = config, md5_etag: bool = md5_etag
         ) -> ObjectStore:
             place, in_host = s3_endpoints.bucket_url(config["endpoint"], name)
-            whole = {**config, "virtual_hosted_style_request": in_host}
+            whole: Any = {**config, "virtual_hosted_style_request": in_host}
             if in_host:
                 whole["endpoint"] = place
             remote = S3Store(name, config=whole, **client)
