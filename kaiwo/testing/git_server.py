@@ -90,7 +90,10 @@ class _Handler(BaseHTTPRequestHandler):
         host = self.server
         if host.batch_error:
             status, message = host.batch_error
-            self._reply(status, json.dumps({"message": message}).encode())
+            if host.retry_after:
+                host.batch_error = ()
+            headers = {"Retry-After": host.retry_after} if host.retry_after else {}
+            self._reply(status, json.dumps({"message": message}).encode(), **headers)
             return
         entries = [
             {**wanted, "actions": {"download": {"href": f"{host.url}/lfs/{wanted['oid']}"}}, **host.entry}
@@ -157,6 +160,7 @@ class GitHost(ThreadingHTTPServer):
         entry: what the batch API says of each large file, beside where it is.
         later_entry: what it says from the second request on.
         batch_error: status and message of the batch API; empty for none.
+        retry_after: seconds that the batch API names with its error, which then passes.
         moved: where large files are instead.
         torn: bytes after which the next answer with a large file ends; 0 for none.
         expired: requests for large files that are still refused.
@@ -184,6 +188,7 @@ class GitHost(ThreadingHTTPServer):
     large = LARGE
     together: threading.Barrier | None = None
     batch_error: tuple[int, str] | tuple[()] = ()
+    retry_after = ""
     moved = ""
     torn = 0
     expired = 0

@@ -252,7 +252,7 @@ def test_a_store_with_the_bucket_in_its_host(
     assert any("x-amz-checksum-mode" in headers for _, _, headers in objects.requests)
 
 
-def test_etags_that_only_look_like_checksums_are_not_compared() -> None:
+def test_etags_that_resemble_checksums_are_not_compared() -> None:
     """Every download from such a store would fail with exit 4."""
     assert not s3_endpoints.has_md5_etags("https://us-east.object.fastlystorage.app")
     assert s3_endpoints.has_md5_etags("https://s3.us-east-1.amazonaws.com")

@@ -82,9 +82,17 @@ class DiskFullError(DownloadError):
 
 
 class NetworkError(DownloadError):
-    """The network or the server did not recover in time."""
+    """The network or the server did not recover in time.
+
+    Attributes:
+        retry_after: seconds that the server asks to wait before the next request; 0 when it names none.
+    """
 
     code = 6
+
+    def __init__(self, where: str, message: str, next_step: str, retry_after: float = 0.0) -> None:
+        super().__init__(where, message, next_step)
+        self.retry_after = retry_after
 
 
 _STATUS = re.compile(r"status code: (\d{3})")

@@ -246,7 +246,7 @@ def _check_status(response: HTTPResponse) -> None:
         with contextlib.suppress(ValueError, OSError, HTTPException):
             answer = json.loads(response.read(_MAX_ERROR_BODY))
             reason = _reason(answer)
-        raise HttpStatusError(error.status, reason) from None
+        raise HttpStatusError(error.status, reason, error.retry_after) from None
 
 
 def _reason(answer: object) -> str:
@@ -419,4 +419,9 @@ def _to_download_error(source: GitSource, what: str, error: Exception) -> Downlo
     if isinstance(error, OSError) and is_disk_full(error):
         return DiskFullError(source.where, f"{name}: no space left on the volume", "increase storageSize")
     cause = str(error) if isinstance(error, HttpStatusError) else "no valid response"
-    return NetworkError(source.where, f"{name}: download failed: {cause}", "check the host and the network")
+    return NetworkError(
+        source.where,
+        f"{name}: download failed: {cause}",
+        "check the host and the network",
+        error.retry_after if isinstance(error, HttpStatusError) else 0.0,
+    )

@@ -266,7 +266,10 @@ def _to_download_error(blob: HubBlob, session: DownloadSession, error: Exception
         )
     cause = str(error) if isinstance(error, http_client.HttpStatusError) else "no response"
     return errors.NetworkError(
-        blob.where, f"{blob.name}: download failed: {cause}", "check HF_ENDPOINT and the network"
+        blob.where,
+        f"{blob.name}: download failed: {cause}",
+        "check HF_ENDPOINT and the network",
+        error.retry_after if isinstance(error, http_client.HttpStatusError) else 0.0,
     )
 
 

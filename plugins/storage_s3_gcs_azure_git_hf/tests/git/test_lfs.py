@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -191,6 +192,16 @@ def test_a_spent_quota_is_reported_in_the_words_of_the_server(download: Any, hos
     download.limits["retrySeconds"] = 600
     outcome = download(host.item(path="model.bin", lfs=True))
     download.assert_failed(outcome, 3, "git[0]", f"HTTP {status}: This repository exceeded its LFS budget.")
+
+
+def test_a_busy_server_is_left_alone_for_as_long_as_it_says(download: Any, host: Any) -> None:
+    """Hosts that limit requests count those that come too early, and block who goes on."""
+    host.batch_error, host.retry_after = (429, "rate limit"), "2"
+    download.limits["retrySeconds"] = 60
+    began = time.monotonic()
+    outcome = download(host.item(path="model.bin", lfs=True))
+    assert outcome.code == 0, outcome.err
+    assert time.monotonic() - began > 2
 
 
 def test_a_url_with_its_own_authentication_gets_no_credentials(download: Any, host: Any) -> None:
