@@ -52,7 +52,7 @@ def run(server: Server, seconds: float) -> list[Figure]:
         beside, waited, found = _measure(server, program, "beside", seconds, command)
     server.request("DELETE", f"{_SECRETS}/{SECRET}")
     server.clear()
-    lost = reviews - found["answers"].get("allowed", 0)
+    wrong = reviews - found["answers"].get("allowed", 0)
     label = "webhooks"
     return [
         Figure(f"{label}: rate", found["rate"], "reviews/s", None, Target(0.98 * RATE, "at least")),
@@ -62,7 +62,7 @@ def run(server: Server, seconds: float) -> list[Figure]:
         Figure(
             f"{label}: time that the operator waited for a core, per second of its CPU", waited / beside, "s"
         ),
-        Figure(f"{label}: reviews without the right answer", lost, "", None, Target(0)),
+        Figure(f"{label}: reviews without the right answer", wrong, "", None, Target(0)),
     ]
 
 

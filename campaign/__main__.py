@@ -120,7 +120,7 @@ async def _campaign(options: argparse.Namespace, results: _Results, machine: Mac
     standalone = _chosen(list(source()), options)
     run_beside = partial(
         run_standalone,
-        told=results,
+        report=results,
         at_once=options.at_once,
         machine=machine,
         carry_out=Processes(source, options.evidence),

@@ -31,7 +31,7 @@ _AT_ONCE: Final = 0.5
 """Part of a case's work that has to fit into the time until the next one may start: what a case does shows in
 the average later."""
 
-_PATIENCE: Final = 1.0
+_MOST_WAIT: Final = 1.0
 """Seconds, for each case that runs, after which one more starts on a machine that others keep busy."""
 
 
@@ -123,7 +123,9 @@ class Machine:
         now = self._clock()
         if now < self._next:
             return False
-        return self._runnable < _RUNNABLE * self._cores or now - self._last > _PATIENCE * max(self.running, 1)
+        return self._runnable < _RUNNABLE * self._cores or now - self._last > _MOST_WAIT * max(
+            self.running, 1
+        )
 
     async def admit(self, work: float) -> None:
         """Wait until a case may start.

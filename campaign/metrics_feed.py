@@ -27,7 +27,7 @@ _AT_HOME: Final = re.compile(rf'(namespace=\\*"){HOME}(?=\\*")')
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The utilisation of one GPU.
+    """The utilization of one GPU.
 
     Attributes:
         pod: that holds it.

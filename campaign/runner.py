@@ -161,7 +161,7 @@ async def run(
     cluster: Cluster,
     shared: Shared | None,
     cases: Sequence[Case],
-    told: Callable[[Result], None],
+    report: Callable[[Result], None],
     *,
     rest: float = REST,
     machine: Machine | None = None,
@@ -172,7 +172,7 @@ async def run(
         cluster: the control plane.
         shared: their operator; None for cases with one of their own.
         cases: to run.
-        told: called with each result.
+        report: called with each result.
         rest: seconds for which nothing may be written after cases that leave something behind. Other cases
             run meanwhile.
         machine: says when one may start; None for any time.
@@ -182,7 +182,7 @@ async def run(
     for case in cases:
         groups.setdefault((case.set, case.group or case.name), []).append(case)
     order = in_turn(list(groups), lambda key: key[0])
-    of_groups = [_Group(cluster, shared, groups[key], told, rest) for key in order]
+    of_groups = [_Group(cluster, shared, groups[key], report, rest) for key in order]
     # The group waits until all have cleared up, also when it is cancelled.
     async with asyncio.TaskGroup() as tasks:
         for group in of_groups:
@@ -271,7 +271,7 @@ class _Group:
     cluster: Cluster
     shared: Shared | None
     cases: Sequence[Case]
-    told: Callable[[Result], None]
+    report: Callable[[Result], None]
     rest: float
     results: list[Result] = field(default_factory=list)
     _arena: Arena | None = None
@@ -286,7 +286,7 @@ class _Group:
                     for case in self.cases:
                         self.results.append(await judged(case, self._carry_out(case)))
                         if not case.rests:
-                            self.told(self.results[-1])
+                            self.report(self.results[-1])
                     if self.results[-1].oracle or not self.results[-1].run:
                         raise _FailedError  # or the proxy would raise for a fault that did not take place
                     if last.rests:
@@ -300,7 +300,7 @@ class _Group:
                 if self.results[-1].oracle:
                     raise _FailedError
         if last.rests:
-            self.told(self.results[-1])
+            self.report(self.results[-1])
 
     def _places(self) -> int:
         return _ORDINARY if self.shared is not None or self.cases[-1].rests else _SEVERAL
@@ -323,7 +323,7 @@ class _Group:
 
 async def run_standalone(
     cases: Sequence[StandaloneCase],
-    told: Callable[[Result], None],
+    report: Callable[[Result], None],
     *,
     at_once: int = ALONE,
     machine: Machine | None = None,
@@ -333,7 +333,7 @@ async def run_standalone(
 
     Args:
         cases: to run.
-        told: called with each result.
+        report: called with each result.
         at_once: cases at the same time with a control plane each; and as many others.
         machine: says when one may start; None for any time.
         carry_out: runs one.
@@ -344,7 +344,7 @@ async def run_standalone(
         work = _WORK_PLANE if case.plane else _WORK_PROGRAM
         async with limits[case.plane], _admitted(machine, work):
             result = await carry_out(case)
-        told(result)
+        report(result)
         return result
 
     async with asyncio.TaskGroup() as tasks:  # as above

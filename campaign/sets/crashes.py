@@ -34,10 +34,10 @@ def crashes(cluster: Cluster, scenarios: Sequence[Scenario]) -> Iterator[Case]:
     """
     for scenario in scenarios:
         for path in _paths(cluster, scenario):
-            for lost in (False, True):
+            for carried_out in (False, True):
                 target = path.rpartition("{namespace}/")[2].replace("/", ".")
-                name = f"{scenario.name}-{target}-{'unanswered' if lost else 'before'}"
-                yield Case("C", name, partial(_run, scenario, [(path, lost)]), own=True, rests=True)
+                name = f"{scenario.name}-{target}-{'unanswered' if carried_out else 'before'}"
+                yield Case("C", name, partial(_run, scenario, [(path, carried_out)]), own=True, rests=True)
 
 
 def double_crashes(cluster: Cluster, scenarios: Sequence[Scenario], seed: int) -> Iterator[Case]:
@@ -64,10 +64,10 @@ async def _run(scenario: Scenario, crashes: Sequence[tuple[str, bool]], arena: A
     """
     inside = f"/namespaces/{arena.namespace}/"
     submitted = False
-    for path, lost in crashes:
+    for path, carried_out in crashes:
         exact = re.escape(path.replace("/namespaces/{namespace}/", inside)) + "$"
         where = f"{inside}(?!events)" if path == ANY else exact
-        happened = arena.proxy.crash_after(int(lost), lose_answer=lost, path=where)
+        happened = arena.proxy.crash_after(int(carried_out), lose_answer=carried_out, path=where)
         operator = await arena.start_operator()
         if not submitted:
             await arena.submit(scenario)

@@ -50,9 +50,6 @@ _WARM: Final = 60.0
 _MOST_GROWTH: Final = (16 * 2**20, 0.1)
 """Bytes and share of the mean by which the memory of one process may grow; the larger counts."""
 
-_OWNERS: Final = frozenset({KAIWO_JOB.kind, KAIWO_SERVICE.kind})
-_CHILDREN: Final = frozenset({"Job", "Deployment"})
-
 _SETTLE: Final = 180.0
 _SETTLE_EACH: Final = 0.1
 """Seconds until all has settled, and more for each workload: the queue goes on until nothing fits."""
@@ -230,7 +227,7 @@ class _Soak:
         await oracles.queue_empty(self.arena)
         oracles.no_traceback(operator)
         await oracles.no_secret_shown(self.arena.cluster, self.arena.namespace, operator.log)
-        self._steady()
+        self._check_memory()
 
     async def _wrong(self) -> list[str]:
         """What does not hold yet: a status of the present generation, and one child where one has to be."""
@@ -256,7 +253,7 @@ class _Soak:
         found += [f"{name} is left of a workload that is gone" for names in owners.values() for name in names]
         return found
 
-    def _steady(self) -> None:
+    def _check_memory(self) -> None:
         """O8: memory does not grow with what was done."""
         if len(self.memory) < 2:  # noqa: PLR2004  a line needs two points
             raise ViolationError("fault", "the memory was not sampled; make the soak longer")

@@ -15,15 +15,20 @@ from docs.generate.plugins import plugin_blocks
 from docs.generate.reasons import CONFIG, QUEUES, ROOT, WORKLOADS, Use, literal, uses
 from docs.generate.records import record_tables
 from kaiwo.api.status_words import TERMINAL, Status
+from kaiwo.host.ending.preemption import CONDITION as PREEMPTION_DECIDED
 from kaiwo.host.settings import describe
 from kaiwo.plugin.loader import load
 from kaiwo.plugin.selection import PluginSelection
 from kaiwo.workload.diagnosis.next_commands import NEXT, next_command
+from kaiwo.workload.ending.carry_out import CONDITION as TERMINATED_EARLY
+from kaiwo.workload.ending.duration import CONDITION as PREEMPTABLE
+from kaiwo.workload.ending.record import RULE_REASONS
+from kaiwo.workload.monitoring.underuse import UNDERUSE
 from kaiwo.workload.observe.pod_status import PROBLEMS
 from kaiwo.workload.status import OWN_CONDITIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from kaiwo.plugin.registry import Plugins
@@ -40,6 +45,7 @@ _EARLY = meanings.CANNOT_RUN
 
 _FIELDS = ("field", "takes", "default", "meaning")
 _STATUS_MODULE = "kaiwo/workload/status.py"
+_UNDERUSE_MODULE = "kaiwo/workload/monitoring/underuse.py"
 _STATUSES: dict[str, str] = {
     "PENDING": "It waits for its download, its queue or a deletion, or it is scaled to zero.",
     "STARTING": "It was admitted, and no container runs yet.",
@@ -145,20 +151,37 @@ def _next_command(code: str) -> str:
     )
 
 
+def _computed_reasons() -> Mapping[tuple[str, str], Collection[str]]:
+    """Reasons of conditions that are no literal words where the condition is made, by type and value."""
+    unknown = literal(_UNDERUSE_MODULE, "_WORDS")
+    if not isinstance(unknown, dict):
+        raise StaleReferenceError(f"{_UNDERUSE_MODULE}: _WORDS is no table of reasons any more")
+    return {
+        (PREEMPTABLE, "True"): [RULE_REASONS["Duration"]],
+        (TERMINATED_EARLY, "True"): RULE_REASONS.values(),
+        (UNDERUSE, "Unknown"): unknown,
+    }
+
+
 def _conditions(said: Sequence[Use]) -> str:
     _compare("conditions", OWN_CONDITIONS, meanings.CONDITIONS, (_STATUS_MODULE,))
+    computed = _computed_reasons()
     rows = []
     for name in OWN_CONDITIONS:
         here = [use for use in said if use.condition == name]
         words = []
         for truth in ("True", "False", "Unknown"):
-            reasons = sorted({use.reason for use in here if truth in use.truth})
+            reasons = sorted(
+                {use.reason for use in here if truth in use.truth} | {*computed.get((name, truth), ())}
+            )
             if reasons:
                 words.append(f"{truth}: {', '.join(f'`{reason}`' for reason in reasons)}")
         text = meanings.CONDITIONS[name]
         if name == "Admitted":
             words = ["True or False: Kueue's own reason", *words]
-        rows.append((f"`{name}`", text, ". ".join(words) or "Not written yet."))
+        if not words:
+            raise StaleReferenceError(f"conditions: no place in the code gives {name} a reason")
+        rows.append((f"`{name}`", text, ". ".join(words)))
     rows_of_words = ((f"`{word}`", text) for word, text in meanings.ON_CONDITIONS.items())
     return (
         f"{table(('condition', 'meaning', 'reasons'), rows)}\n\n{table(('reason', 'meaning'), rows_of_words)}"
@@ -173,6 +196,9 @@ def _events() -> str:
     others = {use.reason: "".join(use.statuses) for use in uses(WORKLOADS) if use.call == "PlannedEvent"}
     _compare("events", others, meanings.EVENTS, WORKLOADS)
     rows += [(f"`{name}`", kind, meanings.EVENTS[name]) for name, kind in others.items()]
+    rows.append((f"`{RULE_REASONS['Duration']}`", "Warning", "`duration` has passed."))
+    rows.append((f"`{PREEMPTION_DECIDED}`", "Normal", "Others are ended for the workload, or would be."))
+    rows.append((f"a reason of `{UNDERUSE}`", "Warning if True, else Normal", "The condition changed."))
     rows.append(("a reason of pods, or of ERROR", "Warning", "A new problem within the same status."))
     return table(("event", "type", "when"), rows)
 

@@ -430,11 +430,13 @@ ON_CONDITIONS: Final[dict[str, str]] = {
     "Bound": "All volumes are there.",
     "WaitForFirstConsumer": "The class makes the volume when its first pod has a node. Nothing is wrong.",
     "VolumeExpanding": "A volume is being enlarged.",
+    "VictimsChosen": "Others are ended for the workload. The message names them.",
+    "ReportOnly": "Others would be ended for the workload, if `scheduling.preemption` were `Enforce`.",
     "EndedByItself": "Kaiwo was to end it, and it ended by itself before it was stopped.",
     "GpuUtilizationNormal": "Its GPUs are used `lowUtilizationThreshold` or more, see "
     "[monitoring.md](monitoring.md).",
     "MetricsMissing": "The metrics have no sample of some of its GPUs.",
-    "MetricsInvalid": "The metrics have values of its GPUs that are no percentages.",
+    "MetricsInvalid": "The metrics have values of its GPUs that are not percentages.",
     "MetricsUnreachable": "The metrics endpoint does not answer.",
     "PodsNew": "Its pods keep being replaced, or hold no GPU yet.",
     "NotObserved": "No operator read the metrics for a while; the time until its end begins again.",
@@ -450,7 +452,8 @@ CONDITIONS: Final[dict[str, str]] = {
     "Admitted": "The admission state in the queue's own words. Absent without a queue.",
     "StorageReady": "Whether the volumes are bound. Absent without volumes.",
     "DownloadJobSucceeded": "Whether all downloads are complete. Absent without downloads.",
-    "SpecApplied": "Whether the running object matches the spec. Its message has the warnings.",
+    "SpecApplied": "Whether the running object matches the spec. Its message has the warnings. False also "
+    "with a reason for which a new workload [cannot run now](#it-cannot-run-now), such as `Forbidden`.",
     "Adopted": "The workload was made for an object that a user made, see [adoption.md](adoption.md).",
     "Preemptable": "`duration` has passed, see [preemption.md](preemption.md). Absent before.",
     "ResourceUnderutilization": "Whether the GPUs are idle, see [monitoring.md](monitoring.md). Absent "
@@ -458,7 +461,7 @@ CONDITIONS: Final[dict[str, str]] = {
     "WorkloadTerminatedEarly": "Whether Kaiwo ended the workload.",
     "Requeued": "A job that was preempted and is not terminated for it. False: it is held until the other "
     "workload has its GPUs.",
-    "PreemptionDecided": "Whether others were ended for the workload. False: they would be, see "
+    "PreemptionDecided": "Whether others are ended for the workload. False: they would be, see "
     "[preemption.md](preemption.md).",
 }
 
@@ -478,6 +481,7 @@ OF_CONFIG: Final[dict[str, str]] = {
     "Newer": "The installed CRDs are of a later version of Kaiwo: upgrade the operator.",
     "Forbidden": "The operator lacks rights; the message has the API server's words and what stops. "
     "Apply `kaiwo manifests rbac` again.",
+    "NoOperator": "No operator leads the shard that namespaces belong to. The message names both.",
     "UnknownPlugin": "Settings under `plugins` of a plugin that is not loaded, or that has no settings.",
     "StorageClassNotFound": "The default StorageClass does not exist. Recovers when it does.",
     "QueueNotFound": "The default queue is not listed. Recovers when it is.",

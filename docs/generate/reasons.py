@@ -18,17 +18,20 @@ ROOT = Path(__file__).parents[2]
 
 WORKLOADS = (
     "kaiwo/workload",
+    "kaiwo/host/ending/preemption.py",
     "plugins/batch_job/kaiwo_batch_job",
     "plugins/deployment/kaiwo_deployment",
     "plugins/ray_job/kaiwo_ray_job",
     "plugins/ray_service/kaiwo_ray_service",
     "plugins/kueue/kaiwo_kueue/queue_assignment.py",
+    "plugins/kueue/kaiwo_kueue/topology_check.py",
     "plugins/kueue/kaiwo_kueue/admission.py",
 )
 CONFIG = (
     "kaiwo/host/kaiwoconfig.py",
     "kaiwo/host/crd_check.py",
     "kaiwo/host/rights_condition.py",
+    "kaiwo/host/sharding.py",
     "kaiwo/host/config_warnings.py",
     "kaiwo/host/monitoring/monitor.py",
 )
@@ -116,11 +119,8 @@ def literal(place: str, name: str) -> object:
         KeyError: the module has no such constant.
     """
     tree = ast.parse((ROOT / place).read_text(encoding="utf-8"))
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and any(
-            isinstance(t, ast.Name) and t.id == name for t in node.targets
-        ):
-            return ast.literal_eval(node.value)
+    for value in _scope(tree.body).values.get(name, []):
+        return ast.literal_eval(value)
     raise KeyError(f"{place}: no constant {name}")
 
 

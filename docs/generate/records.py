@@ -36,7 +36,9 @@ def records() -> list[type[Record]]:
     ):
         module = importlib.import_module(info.name)
         for value in vars(module).values():
-            if isinstance(value, type) and issubclass(value, Record) and value.__module__ == info.name:
+            if not isinstance(value, type) or value is Record or value.__module__ != info.name:
+                continue
+            if issubclass(value, Record):
                 found[value.__name__] = value
     return list(found.values())
 
@@ -55,7 +57,7 @@ def _section(record: type[Record]) -> str:
     meanings = _meanings(record)
     rows = []
     for field in msgspec.structs.fields(record):
-        meaning = meanings.get(field.name) or meanings.get(field.encode_name)
+        meaning = meanings.get(field.name)
         if meaning is None:
             raise StaleReferenceError(f"{record.__module__}.{record.__name__}.{field.name} is not described")
         rows.append((f"`{field.encode_name}`", _type(field.type), meaning))

@@ -152,7 +152,7 @@ def read_request(body: bytes) -> Request:
     except UnreadableReview:
         raise
     except (ValueError, RecursionError) as error:  # also of msgspec, and of text that is not UTF-8
-        raise UnreadableReview(f"body is no AdmissionReview: {error}", uid=uid) from error
+        raise UnreadableReview(f"body is not an AdmissionReview: {error}", uid=uid) from error
 
 
 def _read(request: dict[str, bytes]) -> Request:

@@ -193,7 +193,7 @@ class MonitoringSection(Model):
             ge=0,
             le=100,
             allow_inf_nan=False,
-            description="Per cent of the requested GPUs, 100 at most; below it a workload is underutilising.",
+            description="Per cent of the requested GPUs, 100 at most; below it a workload is underutilizing.",
         ),
     ] = 1
     target_namespaces: Annotated[
@@ -206,11 +206,11 @@ class MonitoringSection(Model):
     ] = None
     profile: Annotated[Literal["gpu"], Field(description="What is monitored.")] = "gpu"
     terminate_underutilized: Annotated[
-        bool, Field(description="End workloads that underutilise for too long.")
+        bool, Field(description="End workloads that underutilize for too long.")
     ] = False
     terminate_underutilized_after: Annotated[
         WholeDurationText,
-        Field(description="How long a workload may underutilise before it is ended."),
+        Field(description="How long a workload may underutilize before it is ended."),
     ] = "24h"
 
 

@@ -68,11 +68,11 @@ class ResolvedConfig:
         preemption: whether workloads past their duration are ended for others, or that is only reported.
         preemption_action: what becomes of a KaiwoJob that is preempted.
         preemption_protection: how long each run of a workload has its GPUs for certain.
-        low_utilization_threshold: per cent of the requested GPUs below which a workload is underutilising.
+        low_utilization_threshold: per cent of the requested GPUs below which a workload is underutilizing.
         target_namespaces: namespaces that are monitored, empty for all but kube-system.
         profile: what is monitored.
-        terminate_underutilized: whether underutilising workloads are ended.
-        terminate_underutilized_after: how long they may underutilise before.
+        terminate_underutilized: whether underutilizing workloads are ended.
+        terminate_underutilized_after: how long they may underutilize before.
         gpu_preemption: defaults for idle GPUs, as written: None for what is left out.
         default_cluster_queue_name: queue of workloads that name none.
         default_cluster_queue_cohort_name: cohort of the default queue.

@@ -138,7 +138,7 @@ _UTILIZATION_SCHEMA: dict[str, Any] = {
             name: {"type": "integer", "minimum": 0, "description": text}
             for name, text in (
                 ("gpus", "GPUs of all pods together."),
-                ("percent", "Mean utilisation of these GPUs, rounded down."),
+                ("percent", "Mean utilization of these GPUs, rounded down."),
                 ("memoryPercent", "Mean of their memory in use, per cent."),
                 ("mostGpusUsed", "Most of them that were used in one reading since observedSince."),
             )

@@ -74,7 +74,7 @@ class NodeRecord(Record, frozen=True, kw_only=True):
         reason: why it is not ready, in the kubelet's words; empty when it is.
         taints: ``key=value:effect``, without the one that says that it is cordoned.
         gpus: by vendor, model and resource key; empty for a node without.
-        usedBy: who uses GPUs of it, the largest share first.
+        used_by: who uses GPUs of it, the largest share first.
         amounts: CPU and memory.
     """
 
@@ -120,7 +120,7 @@ class ExpectedNodes(Record, frozen=True, kw_only=True):
         vendor: for example ``amd``.
         model: the model's short name, empty for any.
         nodes: how many at most.
-        gpusPerNode: GPUs of each.
+        gpus_per_node: GPUs of each.
     """
 
     vendor: str

@@ -114,8 +114,8 @@ class QueueHolder(Record, frozen=True, kw_only=True):
         priority: the higher, the earlier.
         since: when it got the quota, RFC 3339; null where that is not known.
         ends: its end, RFC 3339; null without a known time limit.
-        endsBy: the field of the time limit, empty without one.
-        endsSurely: whether it is ended then; false for ``duration``, which nothing enforces.
+        ends_by: the field of the time limit, empty without one.
+        ends_surely: whether it is ended then; false for ``duration``, which does not end it by itself.
         state: ``reserved``, ``admitted`` or ``evicted``.
         message: why it holds quota and does not run; empty when it runs.
     """
@@ -154,7 +154,7 @@ class NeededQuota(Record, frozen=True, kw_only=True):
         requested: what is requested.
         free: what could be had now.
         most: what could be had if nobody used anything; less than `requested` means that it never fits.
-        heldBy: those who hold most of it, the largest share first; five at most.
+        held_by: those who hold most of it, the largest share first; five at most.
         holders: how many hold it.
     """
 
@@ -176,16 +176,16 @@ class QueueWait(Record, frozen=True, kw_only=True):
         entrance: the name by which it is queued in its namespace (Kueue: of the LocalQueue).
         requests: what it requests.
         position: place in the queue, 1 for the first; null where it cannot be known, or takes no part.
-        positionSource: the kind or interface from which the position is known.
+        position_source: the kind or interface from which the position is known.
         priority: the higher, the earlier.
         created: when it was queued first, RFC 3339; null where that is not known.
         estimate: when it may start, RFC 3339; null without an estimate.
-        estimateIsLatest: whether it starts then at the latest; false where that depends on a ``duration``.
-        estimateBasis: what the estimate follows from, or ``no estimate: `` and the reason.
+        estimate_is_latest: whether it starts then at the latest; false where that depends on a ``duration``.
+        estimate_basis: what the estimate follows from, or ``no estimate: `` and the reason.
         message: the queue system's own words.
         explained: whether the following fields are filled; in a queue they are for the first fifty.
         ahead: those directly before it, five at most, and the first ones of other queues of the cohort.
-        wentFirst: those that were queued later and hold quota, five at most.
+        went_first: those that were queued later and hold quota, five at most.
         needs: what it lacks now, and who holds it.
     """
 

@@ -34,11 +34,11 @@ class ReportRow(Record, frozen=True, kw_only=True):
     Attributes:
         group: its name; empty for workloads without one.
         workloads: how many have any of these hours.
-        gpuHoursReserved: GPUs were held, used or not.
-        gpuHoursUsed: reserved hours times the utilization of the GPUs; null where that is not known.
-        gpuHoursIdle: reserved and not used; null where that is not known.
-        gpuHoursWaiting: waited for GPUs, for quota, nodes or data.
-        gpuHoursUnclear: between the first start and the last admission of evicted workloads, held or not.
+        gpu_hours_reserved: GPUs were held, used or not.
+        gpu_hours_used: reserved hours times the utilization of the GPUs; null where that is not known.
+        gpu_hours_idle: reserved and not used; null where that is not known.
+        gpu_hours_waiting: waited for GPUs, for quota, nodes or data.
+        gpu_hours_unclear: between the first start and the last admission of evicted workloads, held or not.
     """
 
     group: str
@@ -76,7 +76,7 @@ class GpuReport(Record, frozen=True, kw_only=True):
         scope: the namespace that was read, empty for all.
         items: the rows, most reserved hours first.
         total: all rows together.
-        usedByOthers: GPU-hours that Prometheus has of pods of no workload that exists; null without it.
+        used_by_others: GPU-hours that Prometheus has of pods of no workload that exists; null without it.
         sources: where each figure comes from.
         unseen: what the figures cannot show, one text each.
     """

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _FAILED = 1
 _KUBELET_START_ERROR = ("StartError", "ContainerCannotRun")
+_NOT_UNPACKED = "the folder could not be unpacked"
 _RAY_EXIT = re.compile(r"exit code (\d{1,3})\b")
 
 
@@ -132,5 +133,6 @@ def unpack_problem(pods: list[Object]) -> str:
                     "the image has no /bin/sh, so the folder cannot be unpacked; use another image, or put "
                     "the code into the image and run with --no-sync"
                 )
-            return str(ended.get("message") or "the folder could not be unpacked").strip().splitlines()[-1]
+            said = str(ended.get("message") or "").split("\n")
+            return next((line.strip() for line in reversed(said) if line.strip()), _NOT_UNPACKED)
     return ""

@@ -286,7 +286,7 @@ def _secrets(texts: Sequence[str]) -> tuple[list[Object], list[Object]]:
         if equals:
             env.append({"name": variable, "valueFrom": {"secretKeyRef": {"name": secret, "key": rest}}})
         elif rest and not rest.startswith("/"):
-            raise InvalidArgument(f"secret {text}: {rest} is no absolute path", how)
+            raise InvalidArgument(f"secret {text}: {rest} is not an absolute path", how)
         else:
             volumes.append(
                 {

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     """Called with a workload whenever its status or reason has changed."""
 
 ERROR_SECONDS = 30.0
-"""How long a workload may be in ERROR, which can heal by itself, where no time-out was given."""
+"""How long a workload may be in ERROR, which can heal by itself, where no timeout was given."""
 
 DONE = ("COMPLETE", "READY")
 """What is waited for unless something else is named."""

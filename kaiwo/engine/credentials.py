@@ -160,7 +160,6 @@ def static(
     *,
     token: str | None = None,
     ca_file: str | Path | None = None,
-    client_cert: tuple[str | Path, str | Path] | None = None,
     namespace: str = "default",
 ) -> Connection:
     """A connection from plain values, for tests and tools.
@@ -169,7 +168,6 @@ def static(
         server: base URL.
         token: bearer token.
         ca_file: CA certificates (PEM); without it the system's.
-        client_cert: files of client certificate and key (PEM).
         namespace: what counts as the current namespace.
 
     Raises:
@@ -178,12 +176,9 @@ def static(
     cluster: Object = {"server": server}
     if ca_file:
         cluster["certificate-authority"] = str(ca_file)
-    user: Object = {}
-    if client_cert:
-        user = {"client-certificate": str(client_cert[0]), "client-key": str(client_cert[1])}
     return Connection(
         server,
-        ssl_context=files.tls(cluster, user, server),
+        ssl_context=files.tls(cluster, {}, server),
         namespace=namespace,
         authenticator=Static({"Authorization": f"Bearer {token}"} if token else None),
     )

@@ -62,8 +62,8 @@ def run_plugin(plugin: Object, cluster: Object, where: str) -> Object:
     interactive = seen and mode != "Never" and _is_terminal(sys.stdin)
     if mode == "Always" and not interactive:
         raise CredentialsError(
-            f"{name} asks for input, and standard input is no terminal. Run this command on a terminal, and "
-            "give it a file instead of a pipe."
+            f"{name} asks for input, and standard input is not a terminal. Run this command on a terminal, "
+            "and give it a file instead of a pipe."
         )
     try:
         done = subprocess.run(

@@ -36,6 +36,10 @@ the two apart."""
 SPACING = 0.05
 """Seconds between the dry runs for two causes: many causes must not become as many requests at once."""
 
+MOST_BYTES = 16 * 1024 * 1024
+"""Bytes of the dry runs that are kept; there may be one of a megabyte for each namespace. A further cause
+counts as ended when its dry run would be due, so that a write itself tries it."""
+
 LONGEST_SLEEP = 1.0
 """Seconds after which new causes are taken into account at the latest."""
 
@@ -57,12 +61,14 @@ class _Failure:
         message: the last answer.
         due: monotonic time of the next dry run.
         interval: seconds between dry runs.
+        sent: whether the dry run is sent; else the request has no body, and the cause ends when it is due.
     """
 
     request: HttpRequest
     message: str
     due: float
     interval: float
+    sent: bool
 
 
 class FailingWrites:
@@ -134,7 +140,12 @@ class FailingWrites:
         if ended is not None and now - ended[0] < _RECENT:
             # A dry run that succeeds where the write fails must not cause a write every few seconds.
             interval = min(2 * ended[1].interval, LONGEST_INTERVAL)
-        self._failures[cause] = _Failure(_dry_run(request), error.stable_message, now + interval, interval)
+        dry_run = _dry_run(request)
+        kept = sum(len(failure.request.body or b"") for failure in self._failures.values())
+        sent = kept + len(dry_run.body or b"") <= MOST_BYTES
+        if not sent:
+            dry_run = msgspec.structs.replace(dry_run, body=None)
+        self._failures[cause] = _Failure(dry_run, error.stable_message, now + interval, interval, sent)
         _log.error("writes fail: %s", describe(cause, error.stable_message))
         self._arrived.set()
         self._publish(frozenset())
@@ -148,10 +159,12 @@ class FailingWrites:
             soonest = min(failure.due for failure in self._failures.values())
             await asyncio.sleep(max(SPACING, min(soonest - self._clock(), LONGEST_SLEEP)))
             due = [cause for cause, failure in self._failures.items() if failure.due <= self._clock()]
+            untried = [cause for cause in due if not self._failures[cause].sent]
             ended = await self._try(due)
             if ended:
                 # Rights often return together: whoever writes again must not meet the next missing one.
                 ended += await self._try([cause for cause in self._failures if cause not in ended])
+            ended += untried
             now = self._clock()
             self._ended = {cause: known for cause, known in self._ended.items() if now - known[0] < _RECENT}
             self._ended |= {cause: (now, self._failures[cause]) for cause in ended if cause in self._failures}
@@ -162,7 +175,7 @@ class FailingWrites:
         ended = []
         for cause in causes:
             failure = self._failures.get(cause)
-            if failure is None:
+            if failure is None or not failure.sent:
                 continue
             try:
                 await self._send(failure.request)

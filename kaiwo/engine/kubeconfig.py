@@ -123,7 +123,7 @@ def contexts(paths: Sequence[Path]) -> list[str]:
 def _merged(paths: Sequence[Path]) -> Object:
     found = [path for path in paths if path.is_file()]
     if not found:
-        names = ", ".join(f"{path}: {'is no file' if path.exists() else 'no such file'}" for path in paths)
+        names = ", ".join(f"{path}: {'is not a file' if path.exists() else 'no such file'}" for path in paths)
         raise CredentialsError(
             f"no kubeconfig: {names}. Name one with --kubeconfig or the KUBECONFIG variable."
         )

@@ -7,6 +7,7 @@ as fast as the API server lets them, and each write may start pods.
 from __future__ import annotations
 
 import time
+from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -22,8 +23,10 @@ _HIGHEST_POWER: Final = 16
 _FORGOTTEN_AFTER: Final = 2 * _LONGEST_PAUSE
 """Seconds without a write after which the next one is the first again."""
 
-_MOST: Final = 10_000
-"""Objects that are remembered, unless another number is given."""
+_MOST: Final = 100_000
+"""Objects that are remembered, unless another number is given; ten thousand workloads have fewer. With a
+lower one, objects that are changed back in turn would be forgotten before their turn, and written at full
+speed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,12 @@ class RepeatedWrites:
         """
         self._clock = clock
         self._most = most
-        self._last: dict[Hashable, _Write] = {}  # the one that was written the longest ago first
+        # The one that was written the longest ago first; taking the first of a plain dict takes ever longer.
+        self._last: OrderedDict[Hashable, _Write] = OrderedDict()
+
+    def __len__(self) -> int:
+        """Objects that are remembered."""
+        return len(self._last)
 
     def pause(self, key: Hashable, what: str) -> float:
         """Seconds until an object may be written; 0 for at once.
@@ -73,9 +81,15 @@ class RepeatedWrites:
         count = last.count + 1 if last is not None and again else 1
         self._last[key] = _Write(what, count, now)
         if len(self._last) > self._most:
-            del self._last[next(iter(self._last))]
+            self._last.popitem(last=False)
+        self._forget_old(now)
         return count
 
     def forget(self, key: Hashable) -> None:
         """Forget an object that is gone."""
         self._last.pop(key, None)
+
+    def _forget_old(self, now: float) -> None:
+        """Forget the objects whose next write is the first again."""
+        while now - next(iter(self._last.values())).at >= _FORGOTTEN_AFTER:
+            self._last.popitem(last=False)

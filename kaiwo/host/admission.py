@@ -90,7 +90,6 @@ class Webhooks:
                 review.
             on_change: called when `condition` is another one.
         """
-        self._manager = manager
         self._limit = limit
         self._namespace = ""
         made = reviewers(lambda: self._namespace)

@@ -178,14 +178,14 @@ class Settings:
         "resourceMonitoringEnabled",
         "RESOURCE_MONITORING_ENABLED",
         _switch,
-        "whether GPU utilisation is read",
+        "whether GPU utilization is read",
         default=False,
     )
     resource_monitoring_metrics_endpoint: str = _setting(
         "resourceMonitoringMetricsEndpoint",
         "RESOURCE_MONITORING_METRICS_ENDPOINT",
         _url,
-        "where GPU utilisation is read: Prometheus text or a Prometheus server",
+        "where GPU utilization is read: Prometheus text or a Prometheus server",
         default="",
     )
     resource_monitoring_token_file: Path | None = _setting(  # noqa: RUF009  a dataclass field like the others
@@ -206,7 +206,7 @@ class Settings:
         "resourceMonitoringPollingInterval",
         "RESOURCE_MONITORING_POLLING_INTERVAL",
         _seconds(1.0),
-        "how often GPU utilisation is read, a duration from 1s, such as 30s",
+        "how often GPU utilization is read, a duration from 1s, such as 30s",
         default=30.0,
     )
     enforce_kaiwo_on_gpu_workloads: bool = _setting(

@@ -47,7 +47,7 @@ class RequestedModel:
 
 @dataclass(frozen=True, slots=True)
 class Utilization:
-    """How a vendor's exporter names GPU utilisation in Prometheus text.
+    """How a vendor's exporter names GPU utilization in Prometheus text.
 
     Attributes:
         metric: metric name, a percentage from 0 to 100.
@@ -114,7 +114,7 @@ class GpuVendor(Declaration):
         recognise: pure function from a Node object to its GPUs of this vendor; empty when there are none.
             Reads only ``metadata.labels``, ``status.allocatable`` and ``status.capacity``. Where the vendor
             names a settings model, the second argument is the plugin's settings.
-        utilization: where utilisation is to be found, None if unknown.
+        utilization: where utilization is to be found, None if unknown.
         tool: the program that ``kaiwo monitor`` runs in a pod, None if there is none.
         rules: what it needs of the cluster: the operator reads nodes only where a vendor is loaded.
         requested: pure function: what an entry of ``gpuModels`` asks for, where some of them name a part of a

@@ -50,6 +50,11 @@ class Fault:
         path: regular expression searched in the URL path.
         times: how often it still strikes; None for ever.
         after: how many matching requests pass unharmed before the first.
+        status: HTTP status code of an answer in place of the API server's.
+        retry_after: seconds of its Retry-After header, None for no header.
+        seconds: how long an answer is delayed.
+        event: type of the watch event that it strikes, None for any.
+        name: name of the object of that event, None for any.
         struck: how often it has struck.
         happened: set once it struck as often as it was to: `times`, or once if there is no limit.
     """

@@ -38,7 +38,6 @@ class OperatorRights:
             plugins: names of its plugins, separated by commas.
         """
         self._api = api
-        self._namespace = namespace
         loaded = load(PluginSelection(names=tuple(plugins.split(","))))
         rendered = [manifest.obj for manifest in operator_roles(loaded, namespace)]
         self._objects = [obj for obj in rendered if obj["kind"] in _COLLECTIONS]

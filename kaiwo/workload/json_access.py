@@ -58,7 +58,7 @@ def as_object(value: Any, path: str, kind: Resource) -> Object:
         raise SpecError(f"{path}.kind", f"must be {kind.kind} or left out")
     for name, item in block.items():
         if name not in _OBJECT_FIELDS and not is_blank(item):
-            raise SpecError(f"{path}.{name}", f"is no field of a {kind.kind}; write it below {path}.spec")
+            raise SpecError(f"{path}.{name}", f"unknown field of a {kind.kind}; write it below {path}.spec")
     for name in ("metadata", "spec"):
         as_map(block.get(name), f"{path}.{name}")
     return block

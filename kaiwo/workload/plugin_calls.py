@@ -158,7 +158,7 @@ def observed(backend: Backend, seen: Observation) -> Outcome:
     """What the backend makes of a live child."""
     result = _call(backend, BackendBase.observe, "read the state of", (Outcome,), seen)
     if result.status not in _WORDS:
-        raise PluginError(backend.name, "read the state of", f"{result.status!r} is no status")
+        raise PluginError(backend.name, "read the state of", f"{result.status!r} is not a status")
     return result
 
 

@@ -117,7 +117,7 @@ def test_a_body_that_is_no_review_is_refused_in_words(body: bytes, message: str)
     """Whatever is sent, the answer is an AdmissionReview that says what is wrong; nobody is called."""
     response, seen = ask(body)
     assert (response["allowed"], response["status"]["code"], seen) == (False, 400, [])
-    assert response["status"]["message"].startswith("body is no AdmissionReview: ")
+    assert response["status"]["message"].startswith("body is not an AdmissionReview: ")
     assert message in response["status"]["message"]
 
 

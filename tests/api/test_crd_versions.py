@@ -43,7 +43,7 @@ def test_a_later_version_is_named(rendered: list[Object], version: str) -> None:
 @pytest.mark.parametrize(
     "version", ["1.2.3", "1.2.3.0", "1.2.2", "1.2", "1.2.3rc1", "0.9", "", "nonsense", None]
 )
-def test_others_are_not(rendered: list[Object], version: str | None) -> None:
+def test_definitions_of_no_later_version_are_not_newer(rendered: list[Object], version: str | None) -> None:
     """The same version, an earlier one, a candidate of it, and definitions that do not say."""
     assert newer_definitions([marked(rendered[0], version)], rendered) == []
 

@@ -328,7 +328,7 @@ def test_delete_needs_confirmation_on_a_terminal(
 def test_delete_waits_for_finalizers_and_names_them(
     here: Cli, control_plane: Sandbox, namespace: str
 ) -> None:
-    """A workload that something holds back is a time-out with its reason, exit code 4."""
+    """A workload that something holds back is a timeout with its reason, exit code 4."""
     here("submit", "-f", write())
     path = KAIWO_JOB.path(namespace, "train")
     merge = "application/merge-patch+json"

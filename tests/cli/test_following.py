@@ -84,7 +84,7 @@ def test_the_workload_is_deleted_when_the_shell_ends(monkeypatch: pytest.MonkeyP
 def test_the_workload_is_deleted_whatever_fails(
     monkeypatch: pytest.MonkeyPatch, step: str, error: BaseException
 ) -> None:
-    """Also when somebody loses patience in the queue and presses Ctrl-C."""
+    """Also when somebody presses Ctrl-C while it waits in the queue."""
     steps = Steps(monkeypatch, **{step: error})
     with pytest.raises(type(error)):
         steps.open()

@@ -23,7 +23,6 @@ def of_main(**container: Any) -> dict[str, Any]:
     return pod(containerStatuses=[{"name": "main", **container}])
 
 
-BACK_OFF = {"reason": "CrashLoopBackOff", "message": "back-off"}
 ENDED = {"terminated": {"containerID": "c://1", "startedAt": "t1", "exitCode": 1}}
 
 

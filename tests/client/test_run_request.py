@@ -235,7 +235,7 @@ def test_a_branch_of_git_may_have_slashes(text: str, repository: str, branch: st
         ({"port": 80}, "a job has no port"),
         ({"secrets": ("=x",)}, "secret =x: cannot be read"),
         ({"secrets": ("A=b",)}, "secret A=b: cannot be read"),
-        ({"secrets": ("a:b",)}, "b is no absolute path"),
+        ({"secrets": ("a:b",)}, "b is not an absolute path"),
         ({"storage": "big"}, "storage big: cannot be read"),
         (
             {"storage": "16GB:/data"},

@@ -35,7 +35,7 @@ def wait(*words: str, **how: Any) -> float:
 
 
 def test_a_job_that_stays_in_error_ends_the_wait() -> None:
-    """ERROR may heal by itself, but without a time-out nobody waits for it for ever."""
+    """ERROR may heal by itself, but without a timeout nobody waits for it for ever."""
     with pytest.raises(WorkloadFailed, match="job/train is in ERROR for 30 s: why") as failed:
         wait("PENDING", "ERROR")
     assert failed.value.exit_code == 1

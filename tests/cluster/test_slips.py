@@ -91,7 +91,7 @@ def definitions(*, without: str = "") -> list[Any]:
 
 
 @pytest.mark.parametrize("command", [("submit", "job.yaml"), ("list",), ("status", "train")])
-def test_no_crds(here: Cli, command: tuple[str, ...]) -> None:
+def test_crds_that_are_not_installed_are_named_with_the_command(here: Cli, command: tuple[str, ...]) -> None:
     """Runs first: the cluster of an administrator who installed nothing yet."""
     write("gpus: 1")
     code, said = here(*command)
@@ -100,7 +100,9 @@ def test_no_crds(here: Cli, command: tuple[str, ...]) -> None:
     assert "kaiwo manifests crds | kubectl apply --server-side -f -" in said
 
 
-def test_old_crds(here: Cli, fresh: Sandbox, apply_crd: Callable[[Any, Any], None]) -> None:
+def test_a_field_that_the_installed_crds_lack_is_refused(
+    here: Cli, fresh: Sandbox, apply_crd: Callable[[Any, Any], None]
+) -> None:
     """A field that the command knows and the cluster does not would be dropped in silence."""
     for crd in definitions(without="gpuModels"):
         apply_crd(fresh, crd)
@@ -179,7 +181,7 @@ def test_a_key_that_a_secret_lacks(here: Cli, fresh: Sandbox, space: str) -> Non
     assert 'Secret "hub" has no key "token"' in said
 
 
-def test_an_unknown_queue(
+def test_a_queue_that_does_not_exist_is_a_warning(
     here: Cli, fresh: Sandbox, apply_crd: Callable[[Any, Any], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The queue system's objects are read, so a misspelt queue shows before anything waits in it."""
@@ -226,7 +228,7 @@ def test_a_namespace_that_is_not_there(here: Cli) -> None:
 @pytest.mark.parametrize(
     "command", [("submit", "job.yaml"), ("list",), ("status", "train"), ("delete", "train")]
 )
-def test_an_expired_token(
+def test_credentials_that_are_not_accepted_are_named(
     here: Cli, fresh: Sandbox, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:
     """The API server answers 401, whatever the token once was."""
@@ -241,7 +243,7 @@ def test_an_expired_token(
     assert "log in to the cluster again" in said
 
 
-def test_no_operator(here: Cli) -> None:
+def test_a_workload_that_no_operator_observes_says_so(here: Cli) -> None:
     """Nobody observes the workload: waiting and status say so."""
     write("gpus: 1")
     code, said = here("submit", "job.yaml", "--wait", "--timeout", "2s")
@@ -250,7 +252,7 @@ def test_no_operator(here: Cli) -> None:
     assert "kaiwo status job/train" in said
 
 
-def test_a_name_misspelt(here: Cli) -> None:
+def test_a_misspelt_name_is_answered_with_the_nearest_one(here: Cli) -> None:
     """The nearest name of the namespace is shown."""
     write("gpus: 1")
     here("submit", "job.yaml")
@@ -259,7 +261,9 @@ def test_a_name_misspelt(here: Cli) -> None:
     assert 'did you mean "train"?' in said
 
 
-def test_ctrl_c_while_waiting(here: Cli, space: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_while_waiting_says_how_to_come_back(
+    here: Cli, space: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The workload goes on: how to come back and how to end it is said."""
     monkeypatch.setattr("kaiwo.client.waiting.wait", Mock(side_effect=KeyboardInterrupt))
     write("gpus: 1")

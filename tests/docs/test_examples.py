@@ -39,24 +39,33 @@ def _nodes() -> list[Object]:
 
 def test_every_yaml_example_is_valid(yaml_block: Any, plugins: Plugins) -> None:
     """What a reader copies is taken: workloads and KaiwoConfigs by the command's own rules."""
-    validator = Validator(plugins.fields(), plugins.settings_models())
-    kinds = {item.resource.kind: item for item in plugins.kinds()}
     values = _documents(yaml_block)
     assert values
     for value in values:
         if isinstance(value, list):
             continue  # an excerpt of what a command prints
-        kind = value.get("kind")
-        if kind in _HOSTS:
-            found = validator.validate(value)
-            assert not found.problems
-            assert not found.warnings
-        elif kind in kinds:
-            assert value["apiVersion"] == kinds[kind].resource.api_version
-            assert value["metadata"]["name"] == "kaiwo"
-            kinds[kind].spec.model_validate(value["spec"], by_alias=True, by_name=False)
-        elif kind is None:
+        _check_object(value, plugins)
+        if value.get("kind") is None:
             assert value.keys() <= set(KEYS), "neither an object nor a kaiwoconfig.yaml"
+
+
+def test_every_object_in_a_readme_is_valid(readme_block: Any, plugins: Plugins) -> None:
+    """The same of the project's README and those of plugins, which have excerpts of other files too."""
+    for value in _documents(readme_block):
+        _check_object(value, plugins)
+
+
+def _check_object(value: Any, plugins: Plugins) -> None:
+    kinds = {item.resource.kind: item for item in plugins.kinds()}
+    kind = value.get("kind")
+    if kind in _HOSTS:
+        found = Validator(plugins.fields(), plugins.settings_models()).validate(value)
+        assert not found.problems
+        assert not found.warnings
+    elif kind in kinds:
+        assert value["apiVersion"] == kinds[kind].resource.api_version
+        kinds[kind].spec.model_validate(value["spec"], by_alias=True, by_name=False)
+        assert kinds[kind].resource.namespaced or value["metadata"]["name"] == "kaiwo"
 
 
 def test_every_example_of_a_workload_would_be_created(yaml_block: Any, plugins: Plugins) -> None:

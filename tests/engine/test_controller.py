@@ -111,7 +111,7 @@ async def test_trouble_with_one_key_harms_no_other(trouble: Callable[[], Awaitab
 
 
 async def test_results_are_counted() -> None:
-    """Metrics distinguish success, failure and time-out."""
+    """Metrics distinguish success, failure and timeout."""
     metrics = Metrics()
     seen: asyncio.Queue[Key] = asyncio.Queue()
     controller = Controller("test", [], failing_on(KEYS[0], seen, hangs), timeout=0.05)

@@ -237,7 +237,7 @@ def test_a_missing_file_is_reported(tmp_path: Path) -> None:
 
 def test_a_directory_in_place_of_a_kubeconfig_is_no_missing_file(tmp_path: Path) -> None:
     """Whoever looks finds that it exists."""
-    with pytest.raises(CredentialsError, match=r"is no file.*--kubeconfig"):
+    with pytest.raises(CredentialsError, match=r"is not a file.*--kubeconfig"):
         load(tmp_path)
 
 
@@ -449,7 +449,7 @@ async def test_a_plugin_that_must_ask_is_not_started_where_nobody_can_answer(tmp
     user = plugin(tmp_path, f"open({str(tmp_path / 'started')!r}, 'w')")
     user["exec"]["interactiveMode"] = "Always"
     connection = load(write(tmp_path / "k", config(user)))
-    with pytest.raises(CredentialsError, match="asks for input, and standard input is no terminal"):
+    with pytest.raises(CredentialsError, match="asks for input, and standard input is not a terminal"):
         await connection.headers()
     assert not (tmp_path / "started").exists()
 

@@ -24,11 +24,11 @@ WEBHOOK = ServerUnavailable(500, "InternalError", 'failed calling webhook "mjob.
 QUOTA = Forbidden(403, "Forbidden", 'jobs.batch "a" is forbidden: exceeded quota: q')
 
 
-def create(namespace: str = "team", resource: str = "jobs.batch") -> HttpRequest:
+def create(namespace: str = "team", resource: str = "jobs.batch", body: bytes = b"{}") -> HttpRequest:
     """A POST."""
     plural = resource.partition(".")[0]
     path = f"/apis/batch/v1/namespaces/{namespace}/{plural}?fieldManager=kaiwo"
-    return HttpRequest("create", resource, "POST", path, b"{}", mutating=True)
+    return HttpRequest("create", resource, "POST", path, body, mutating=True)
 
 
 class Server:
@@ -202,3 +202,22 @@ async def test_a_dry_run_of_a_delete_deletes_nothing(server: Server) -> None:
         await server.pass_time(failing_writes.INTERVAL)
     [request] = server.requests
     assert msgspec.json.decode(request.body or b"") == {"preconditions": {"uid": "u"}, "dryRun": ["All"]}
+
+
+async def test_large_requests_of_many_namespaces_are_not_all_kept(server: Server) -> None:
+    """Beyond a bound a cause is tried by a write itself, which waits twice as long each time it fails."""
+    server.errors["jobs.batch"] = NO_RIGHT
+    bodies = [bytes(1024 * 1024) for _ in range(32)]
+    writes = [create(f"team-{number}", body=body) for number, body in enumerate(bodies)]
+    causes = [server.fail(write, NO_RIGHT) for write in writes]
+    async with server.probing():
+        await server.pass_time(failing_writes.INTERVAL)
+        sent = len(server.requests)
+        assert 0 < sent * 1024 * 1024 <= failing_writes.MOST_BYTES
+        assert [cause in server.writes.messages for cause in causes] == [True] * sent + [False] * (32 - sent)
+        server.fail(writes[-1], NO_RIGHT)
+        await server.pass_time(failing_writes.INTERVAL)
+        assert causes[-1] in server.writes.messages
+        await server.pass_time(failing_writes.INTERVAL)
+        assert causes[-1] not in server.writes.messages
+    assert not any(request.path.startswith(writes[-1].path) for request in server.requests)

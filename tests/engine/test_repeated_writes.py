@@ -45,12 +45,32 @@ def test_what_nobody_has_undone_is_written_at_once() -> None:
 
 
 def test_the_objects_that_are_remembered_have_a_bound() -> None:
-    """A hundred thousand objects do not stay in memory; the one written last is known."""
+    """Those of a whole cluster do, those of a flood do not; the one written last is known."""
     writes = RepeatedWrites(Clock())
-    for number in range(100_000):
+    for number in range(200_000):
         writes.record(number, "a")
-    assert writes.record(99_999, "a") == 2
+    assert writes.record(199_999, "a") == 2
     assert writes.record(0, "a") == 1
+
+
+def test_many_objects_that_are_changed_back_in_turn_come_more_rarely_too() -> None:
+    """A webhook that changes all children of ten thousand workloads: none is forgotten before its turn."""
+    writes = RepeatedWrites(Clock())
+    for _ in range(MANY):
+        for number in range(30_000):
+            writes.record(number, "a")
+    assert all(writes.pause(number, "a") > 0 for number in range(30_000))
+
+
+def test_objects_that_nobody_writes_any_more_are_forgotten() -> None:
+    """A write is remembered for as long as the next one could be its repetition."""
+    clock = Clock()
+    writes = RepeatedWrites(clock)
+    for number in range(1000):
+        writes.record(number, "a")
+    clock.now += 1201
+    writes.record("d", "a")
+    assert len(writes) == 1
 
 
 def test_an_object_that_is_gone_is_forgotten() -> None:

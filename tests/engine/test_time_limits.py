@@ -51,7 +51,7 @@ async def test_each_work_has_the_whole_time_whatever_began_before_it() -> None:
 
 
 async def test_a_task_that_somebody_else_cancels_is_not_over_its_limit() -> None:
-    """A worker that is cancelled at the end of the process does not report a time-out."""
+    """A worker that is cancelled at the end of the process does not report a timeout."""
     limits = TimeLimits(30)
     task = asyncio.create_task(work(limits, 30))
     await asyncio.sleep(0)

@@ -198,7 +198,7 @@ def test_a_required_plugin_that_is_broken_fails_after_the_list(
     assert "required plugins are not loaded: broken is broken: RuntimeError: no driver here" in err
 
 
-def test_names_only(called: Callable[..., Any]) -> None:
+def test_names_are_printed_one_per_line(called: Callable[..., Any]) -> None:
     """Names go one per line, for pipes."""
     _, out, _ = called("-o", "name")
     assert "ray_job" in out.split()

@@ -100,7 +100,9 @@ def job(**metadata: Any) -> Any:
         ),
     ],
 )
-def test_what_is_done(candidate: AdoptionCandidate | None, workload: Adopter | None, step: str) -> None:
+def test_each_pair_of_job_and_workload_has_one_next_step(
+    candidate: AdoptionCandidate | None, workload: Adopter | None, step: str
+) -> None:
     """One row for each situation, whatever led to it."""
     assert decide(candidate, workload, BACKEND) == step
 

@@ -39,7 +39,6 @@ class Pager(Widget, can_focus=True):
         self.follow = follow
         self._lines: deque[Text] = deque(maxlen=LONGEST)
         self._wrapped: list[Text] = []
-        self._width = 0
         self._top = 0
 
     @property

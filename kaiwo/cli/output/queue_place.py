@@ -45,6 +45,6 @@ def write_place(waits: tuple[QueueWait, ...]) -> None:
     click.echo("\nQueue:")
     now = datetime.now(UTC)
     for wait in waits[:_MAX_SHOWN]:
-        queue_view.write_wait(wait, now, indent="  ")
+        queue_view.write_wait(wait, now)
     if len(waits) > _MAX_SHOWN:
         click.echo(f"  and {len(waits) - _MAX_SHOWN} more pods of it wait")

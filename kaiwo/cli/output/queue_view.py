@@ -1,4 +1,4 @@
-"""The pages of ``kaiwo queue``, and the place in the queue on the page of ``kaiwo status``."""
+"""The pages of ``kaiwo queue``, and the lines about one pending workload, which ``kaiwo status`` has too."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def write_queue(found: QueueDetails, now: datetime, *, wide: bool = False) -> No
     explained = [item for item in found.waiting if item.explained]
     for item in explained if wide else explained[:_EXPLAINED]:
         click.echo(f"\n{clean(member(item.workload))}:")
-        write_wait(item, now, indent="  ")
+        write_wait(item, now)
 
 
 def _write_rest(number: int, most: int | None) -> None:
@@ -188,11 +188,11 @@ def _wait_cells(item: QueueWait, now: datetime) -> tuple[Cell | str, ...]:
     )
 
 
-def write_wait(item: QueueWait, now: datetime, *, indent: str = "") -> None:
+def write_wait(item: QueueWait, now: datetime) -> None:
     """Write the place of a pending workload, who is ahead, who holds what it needs, and when it starts."""
 
     def pair(title: str, text: str, color: str = "") -> None:
-        write_pair(title, text, column=12, indent=indent, color=color)
+        write_pair(title, text, column=12, indent="  ", color=color)
 
     place = "" if item.position is None else f"{item.position} in queue {item.queue}"
     pair("Position:", place, WAITS)

@@ -5,7 +5,6 @@ In a pipe a table is plain columns of any length, so that grep and awk see the s
 
 from __future__ import annotations
 
-import shutil
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ import click
 
 from kaiwo.cli.options import settings
 from kaiwo.cli.output.layout import GAP, width_of, wrap
+from kaiwo.cli.output.table import terminal_width
 from kaiwo.cli.terminal import clean
 
 if TYPE_CHECKING:
@@ -33,9 +33,9 @@ class Cell:
     color: str = ""
 
 
-def terminal_width() -> int | None:
-    """Characters of a line; None where standard output is no terminal."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+def _line_width() -> int | None:
+    """Columns of a line; None where standard output is no terminal."""
+    return terminal_width() if sys.stdout.isatty() else None
 
 
 def styled(text: str, color: str) -> str:
@@ -59,7 +59,7 @@ def write_rows(titles: Sequence[str], rows: Sequence[Sequence[Cell | str]], *, i
     widths = [
         max(len(title), *(width_of(clean(row[at].text)) for row in cells)) for at, title in enumerate(titles)
     ]
-    width = terminal_width()
+    width = _line_width()
     if width is not None and len(indent) + sum(widths) + GAP * (len(widths) - 1) > width:
         for row in cells:
             _write_block(titles, row, indent, width)
@@ -115,7 +115,7 @@ def write_pair(title: str, text: str, *, column: int = 12, indent: str = "", col
     """Write a title and a text, which is wrapped on a terminal; nothing without text."""
     if not text:
         return
-    width = terminal_width()
+    width = _line_width()
     lines = [clean(text)] if width is None else wrapped(text, width - len(indent) - column)
     click.echo(f"{indent}{clean(title):<{column}}{styled(lines[0], color)}")
     for line in lines[1:]:

@@ -16,7 +16,7 @@ from uuid import uuid4
 
 from kaiwo.api.crds import WORKLOADS
 from kaiwo.api.status_words import TERMINAL
-from kaiwo.engine.errors import ChangedBack, Conflict, EngineError, NotFound
+from kaiwo.engine.errors import ApiError, ChangedBack, EngineError, NotFound
 from kaiwo.engine.timestamps import parse_time
 from kaiwo.plugin.lifecycle import Transition
 from kaiwo.workload.ending.decision import EndingAnswer, ForeignVictim
@@ -46,14 +46,37 @@ need a moment to give what is free now to the workload that it was for."""
 CLOCKS_APART = 60.0
 """Seconds by which the clock of this process and the API server's may differ for a decision."""
 
-_ABOUT_VICTIM = (Conflict, ChangedBack)
-"""Errors that are about one victim: it is left alone, and others may be ended."""
-
+_UNAUTHENTICATED, _TOO_MANY, _CLIENT_ERRORS = 401, 429, range(400, 500)
 _MAX_EVENT = 1000
 
 
 def _apart(seconds: float | None) -> str:
     return "not comparable" if seconds is None else f"{seconds:.0f} s apart"
+
+
+def _left_alone(victim: EndingVictim | ForeignVictim, why: str) -> EndingAnswer:
+    return EndingAnswer(refused=f"{victim} {why}", refused_uids=(victim.uid,))
+
+
+def _is_about_victim(error: EngineError) -> bool:
+    """Whether an error is about one victim: it is left alone, and the rule may choose others.
+
+    A webhook, a policy, or a schema that its object does not fulfil any more may keep one from being written.
+    """
+    if not isinstance(error, ApiError):
+        return isinstance(error, ChangedBack)
+    return error.status in _CLIENT_ERRORS and error.status not in (_UNAUTHENTICATED, _TOO_MANY)
+
+
+def _first_refused(victim: EndingVictim | ForeignVictim, error: EngineError) -> EndingAnswer:
+    """The answer where nobody is ended yet and one cannot be: without it the others may not be enough.
+
+    Raises:
+        EngineError: the error is not about this victim.
+    """
+    if not _is_about_victim(error):
+        raise error
+    return _left_alone(victim, f"is left alone: {error}")
 
 
 class Endings:
@@ -113,14 +136,16 @@ class Endings:
                 entry = self._find(victim)
                 if entry is None:
                     # Those that are left may not be enough: the rule decides again from what is true now.
-                    return EndingAnswer(refused=f"{victim} has changed, has ended or is being ended")
+                    return _left_alone(victim, "has changed, has ended or is being ended")
                 found.append((victim, entry))
             for victim, entry in found:
                 if refused := await self._stale(entry):
-                    return EndingAnswer(refused=f"{victim} {refused}")
+                    return _left_alone(victim, refused)
             for other in foreign:
                 if refused := await self._foreign_refusal(other):
-                    return EndingAnswer(refused=f"{other} {refused}")
+                    return _left_alone(other, refused)
+            if refused := self._clocks_refusal():
+                return EndingAnswer(refused=f"{decision.victims[0]} {refused}")
             return await self._record(decision, found, foreign)
 
     def resume(self, record: EndingRecord) -> None:
@@ -139,7 +164,7 @@ class Endings:
         """Why a foreign victim is left alone, empty to end it."""
         if victim.uid in self.under_way:
             return "is being ended"
-        return await victim.refusal() or self._clocks_refusal()
+        return await victim.refusal()
 
     async def _record(
         self, decision: EndingDecision, found: list[Found], foreign: list[ForeignVictim]
@@ -147,14 +172,16 @@ class Endings:
         shared = uuid4().hex[:12]
         ended: list[EndingVictim | ForeignVictim] = []
         refused = ""
+        about: list[str] = []
         for other in foreign:
             record = decision.record(other, "", shared)
             try:
                 kept = await other.keep(record)
             except EngineError as error:
-                if not ended and not isinstance(error, _ABOUT_VICTIM):
-                    raise
+                if not ended:
+                    return _first_refused(other, error)
                 refused = f"{other}: {error}"
+                about.append(other.uid)
                 continue
             if kept:
                 _log.warning("%s: %s (rule %s)", other, ending_text(record), record.rule)
@@ -169,9 +196,10 @@ class Endings:
             try:
                 written = await self._write(victim.kind, entry, record)
             except EngineError as error:
-                if not ended and not isinstance(error, _ABOUT_VICTIM):
-                    raise
+                if not ended:
+                    return _first_refused(victim, error)
                 refused = f"{victim}: {error}"
+                about.append(victim.uid)
                 continue
             if written:
                 ended.append(victim)
@@ -182,7 +210,7 @@ class Endings:
                 )
         if refused:
             _log.warning("not ended by rule %s: %s", decision.rule, refused)
-        return EndingAnswer(tuple(ended), refused)
+        return EndingAnswer(tuple(ended), refused, tuple(about))
 
     async def _write(self, kind: WorkloadKind, entry: CachedObject, record: EndingRecord) -> bool:
         """Write a decision; whether the API server keeps it."""
@@ -231,11 +259,7 @@ class Endings:
         return None if word in TERMINAL or word == "TERMINATING" else entry
 
     async def _stale(self, entry: CachedObject) -> str:
-        """Why a victim must not be ended on what is known, empty where the API server says the same now.
-
-        Ending cannot be undone, so the clock counts too: durations and times of evidence are worthless while
-        the clock of this process is another one than the API server's.
-        """
+        """Why a victim must not be ended on what is known, empty where the API server says the same now."""
         try:
             live = await self._manager.client.get(entry.resource, entry.namespace, entry.name)
         except NotFound:
@@ -243,10 +267,14 @@ class Endings:
         metadata = live["metadata"]
         if (metadata["uid"], metadata["resourceVersion"]) != (entry.uid, entry.resource_version):
             return "has changed"
-        return self._clocks_refusal()
+        return ""
 
     def _clocks_refusal(self) -> str:
-        """Why nothing can be decided by this clock, empty where the API server's agrees."""
+        """Why nothing can be decided by this clock, empty where the API server's agrees.
+
+        Ending cannot be undone, and durations and times of evidence are worthless while the clock of this
+        process is another one than the API server's.
+        """
         theirs = self._manager.client.server_time()
         apart = abs((self._now() - theirs).total_seconds()) if theirs is not None else None
         if apart is None or apart > CLOCKS_APART:

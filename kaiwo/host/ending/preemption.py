@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 from kaiwo.api.conditions import Condition, find_condition, merge_conditions
 from kaiwo.api.crds import KAIWO_CONFIG, WORKLOADS, workload_kind
 from kaiwo.engine.errors import Conflict, EngineError, Forbidden
+from kaiwo.engine.repeated_writes import RepeatedWrites
 from kaiwo.engine.resource import NODE, POD
 from kaiwo.engine.timestamps import format_time
 from kaiwo.host.ending.gpu_facts import GpuFacts, cached_workload
@@ -66,6 +68,7 @@ _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _TRIES = 3
 _CONFLICT_SECONDS = 0.2
 _MAX_EVENT = 1000
+_REFUSED, _CHANGED = "refused", "changed"
 
 
 class Preemption:
@@ -80,6 +83,7 @@ class Preemption:
         cluster: ClusterFacts,
         owners: PodOwners,
         config: Callable[[], ResolvedConfig],
+        clock: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         """Set up; workloads must be watched already.
@@ -91,6 +95,7 @@ class Preemption:
             cluster: the nodes.
             owners: the controllers between pods and children.
             config: the configuration in force.
+            clock: monotonic seconds.
             now: the time, UTC.
         """
         self._manager = manager
@@ -102,6 +107,9 @@ class Preemption:
         self._now = now
         self._held = HeldGpus(manager.cache)
         self._index = GpuIndex(manager.cache, self.changed)
+        # By uid, victims that could not be ended, and workloads that had changed when a decision was due for
+        # them: every decision would begin with the same one again.
+        self._refused = RepeatedWrites(clock)
         self._requeue = asyncio.Event()
         self._passed = 0  # waiting workloads that were looked at in vain, in this round
         self._vain_wait = RETRY_SECONDS
@@ -198,6 +206,8 @@ class Preemption:
         for demand, relief in self._in_order(facts, demands, holders):
             if relief is not None and relief.queue in reserved:
                 continue
+            if self._refused.pause(demand.workload.uid, _CHANGED) > 0:
+                continue
             if demand.since > latest:
                 # What becomes free would be given to this one, which is before the others in its queue.
                 if relief is not None and isinstance(_chosen(facts, demand, relief, holders), Choice):
@@ -228,6 +238,7 @@ class Preemption:
                 continue
             holder, start = read
             left = (max(holder.deadline, start + protection) - now) / timedelta(seconds=1)
+            left = max(left, self._refused.pause(holder.uid, _REFUSED))
             if left <= 0:
                 holders.append(holder)
             else:
@@ -291,6 +302,7 @@ class Preemption:
         now = self._now()
         entry = await self._still_waits(demand)
         if entry is None:
+            self._refused.record(demand.workload.uid, _CHANGED)
             return RETRY_SECONDS
         victims = tuple(
             EndingVictim(
@@ -311,6 +323,8 @@ class Preemption:
             return BACKSTOP_SECONDS
         decision = EndingDecision("Duration", victims, now, demand.workload)
         answer = await self._endings.decide(decision)
+        for uid in answer.refused_uids:
+            self._refused.record(uid, _REFUSED)
         if not answer.ended:
             _log.info("nobody is ended for %s: %s", demand.workload, answer.refused)
             return RETRY_SECONDS

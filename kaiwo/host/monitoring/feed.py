@@ -111,7 +111,7 @@ class SampleFeed:
         endpoint = Endpoint(
             source.url, self._utilizations, source.interval, self._now, self._files(source.url)
         )
-        _log.info("reading GPU utilisation from %s", endpoint.shown)
+        _log.info("reading GPU utilization from %s", endpoint.shown)
         failed = False
         try:
             while True:
@@ -122,7 +122,7 @@ class SampleFeed:
                         samples = await endpoint.read()
                     except EndpointError as error:
                         if not failed:
-                            _log.warning("GPU utilisation cannot be read: %s", error)
+                            _log.warning("GPU utilization cannot be read: %s", error)
                     except Exception:  # noqa: BLE001  a defect must not end it for good
                         _log.exception("a scrape of %s failed", endpoint.shown)
                     failed = samples is None

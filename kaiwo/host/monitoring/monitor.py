@@ -286,14 +286,14 @@ class Monitor:
         self._repeated = self._repeated + 1 if message == self._failure else 1
         self._failure = message
         if self._failures == 1:
-            _log.warning("GPU utilisation cannot be read: %s", message)
+            _log.warning("GPU utilization cannot be read: %s", message)
         if self._failures >= _FAILURES:
-            text = f"{message}. Workloads are not ended for underutilisation meanwhile"
+            text = f"{message}. Workloads are not ended for underutilization meanwhile"
             self._become("EndpointFailed", text, keep_message=self._repeated < _FAILURES)
 
     def _succeeded(self, samples: Samples) -> None:
         if self._failures:
-            _log.info("GPU utilisation is read again from %s", self._endpoint.shown)
+            _log.info("GPU utilization is read again from %s", self._endpoint.shown)
         self._failures, self._failure = 0, ""
         if self._known and not len(samples):
             names = ", ".join(self._endpoint.metrics)

@@ -115,7 +115,7 @@ class Monitoring:
     async def run(self) -> None:
         """Read for as long as the process runs."""
         if self._monitor is not None:
-            _log.info("reading GPU utilisation from %s", self._endpoint.shown)
+            _log.info("reading GPU utilization from %s", self._endpoint.shown)
             await self._monitor.run()
 
     async def close(self) -> None:

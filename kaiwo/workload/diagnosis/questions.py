@@ -67,10 +67,7 @@ def _created(pod: Object) -> str:
 
 
 def _logs(facts: DiagnosisFacts) -> Iterator[LogQuestion]:
-    pods = sorted(
-        facts.pods, key=lambda pod: lenient_text(_metadata(pod).get("creationTimestamp")), reverse=True
-    )
-    for pod in pods:
+    for pod in sorted(facts.pods, key=_created, reverse=True):
         failed = failed_containers(pod)
         for container in pod_status.containers(pod, init=True):
             name = lenient_text(container.get("name"))

@@ -142,7 +142,7 @@ def prepare(case: PlanContext, resolved: Resolved, child: Object) -> Prepared:
 
     Raises:
         SpecError: an item is not what its source takes, or its Secrets cannot be mounted.
-        PluginFailure: a source failed to name its Secrets.
+        PluginError: a source failed to name its Secrets.
     """
     facts = case.facts
     found = fetches(case.workload, case.registry, facts.namespace_defaults)

@@ -50,7 +50,7 @@ class Fetch:
         """The Secrets that the items refer to, each with the item's path.
 
         Raises:
-            PluginFailure: the source failed to say.
+            PluginError: the source failed to say.
         """
         return [
             (f"{self.field}[{position}]", reference)
@@ -90,7 +90,7 @@ def warnings(workload: Workload, registry: Registry) -> list[str]:
     """What the sources find ignored or odd in what a workload wants downloaded.
 
     Raises:
-        PluginFailure: a source failed to say.
+        PluginError: a source failed to say.
     """
     by_path = {source.path: source for source in registry.sources}
     found = []

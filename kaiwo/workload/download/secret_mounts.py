@@ -87,7 +87,9 @@ def _volume(secret: str, keys: Iterable[str], prefix: str) -> Object:
 def _check(where: str, file: str, taken: Mapping[str, str], secrets: Mapping[str, str]) -> None:
     """Refuse a file that would hide, or lie in, what is mounted already."""
     if not file.startswith("/") or ".." in file.split("/") or file.endswith("/") or ":" in file:
-        raise SpecError(where, f"file {file!r} is no absolute path of a file; correct it, or leave it out")
+        raise SpecError(
+            where, f"file {file!r} is not an absolute path of a file; correct it, or leave it out"
+        )
     what = "its Secrets" if file == SECRETS_PATH else ""
     if file.startswith(f"{SECRETS_PATH}/"):
         secret, _, _ = file.removeprefix(f"{SECRETS_PATH}/").partition("/")

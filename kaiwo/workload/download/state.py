@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -36,6 +37,10 @@ DOWNLOADING = "Downloading"
 
 EVENTS_SECONDS = 30.0
 """Seconds until the events of a pod that does not start are read again: only they name a missing Secret."""
+
+_UNTOLD_SECONDS = 5.0
+"""Seconds after the creation of a Job in which nobody is said to have suspended it: a queue system's webhook
+does that at once, and the queue system's own object follows."""
 
 _TIMED_OUT = "Unable to attach or mount volumes"
 """Prefix of a warning that the kubelet repeats beside the cause itself; it would replace the cause."""
@@ -78,13 +83,19 @@ def observe(workload: Workload, job: Object, facts: Facts, admission: Admission 
         ended = parse_time(failed.get("lastTransitionTime")) or facts.now
         return Outcome("FAILED", finding.reason, finding.message, completed=ended)
     if lenient_map(job.get("spec")).get("suspend"):
-        return _suspended(workload, name, admission)
+        return _suspended(workload, job, name, admission, facts)
     return _active(workload, job, name, owned, facts)
 
 
-def _suspended(workload: Workload, name: str, admission: Admission | None) -> Outcome:
+def _suspended(
+    workload: Workload, job: Object, name: str, admission: Admission | None, facts: Facts
+) -> Outcome:
     """The outcome of a suspended Job, in the words of the queue system where that holds it."""
     if admission is None or admission.state == "unmanaged":
+        made = parse_time(lenient_map(job.get("metadata")).get("creationTimestamp"))
+        left = _UNTOLD_SECONDS - (facts.now - made).total_seconds() if made else 0.0
+        if left > 0:
+            return replace(_pending(beginning(workload)), requeue_after=left)
         return suspended_by_somebody(f"download Job {name}")
     if admission.state not in ("pending", "evicted"):
         return _pending(beginning(workload))  # it is resumed in a moment

@@ -22,6 +22,7 @@ class EndingVictim(WorkloadIdentity):
     """A workload to end.
 
     Attributes:
+        kind: of the workload.
         resource_version: the version that was decided from; another one by now makes the decision void.
             Empty to take whatever is known, as long as the workload has not ended.
         evidence: what was decided from, one sentence.
@@ -91,7 +92,9 @@ class EndingAnswer:
     Attributes:
         ended: those whose status has the decision now; they are being ended, also if the operator stops.
         refused: why the others, or all, are left alone; empty when none is.
+        refused_uids: uids of the victims that this is about; empty where no victim would be ended now.
     """
 
     ended: tuple[EndingVictim | ForeignVictim, ...] = ()
     refused: str = ""
+    refused_uids: tuple[str, ...] = ()

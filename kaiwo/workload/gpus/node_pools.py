@@ -130,8 +130,23 @@ def _unusable_gpus(node: Object, vendors: Collection[GpuVendor]) -> list[VendorG
     kept = {key: capacity[key] for key in unusable if _amount(capacity, key)}
     shown = node_fact({**node, "status": {**status, "allocatable": kept}}, vendors).gpus if kept else ()
     found = [item for item in shown if item.gpus.resource_key in kept and item.gpus.count > 0]
-    others = [vendor for vendor in vendors if vendor.name not in {item.vendor for item in found}]
+    named = _vendor_of_pool(labels_of(node).get(NODEPOOL, ""), vendors)
+    others = [
+        vendor
+        for vendor in vendors
+        if vendor.name not in {item.vendor for item in found} and named in ("", vendor.name)
+    ]
     return [*found, *_unregistered_gpus(node, others, [key for key in unusable if key not in kept])]
+
+
+def _vendor_of_pool(pool: str, vendors: Iterable[GpuVendor]) -> str:
+    """The vendor that the name of a discovered pool begins with, empty for another name.
+
+    The label with the model alone does not tell: without labels of its own every vendor's model is unknown.
+    """
+    if not _GPUS_OF_POOL.search(pool):
+        return ""
+    return next((vendor.name for vendor in vendors if pool.startswith(f"{vendor.name}-")), "")
 
 
 def _unregistered_gpus(node: Object, vendors: Iterable[GpuVendor], keys: Collection[str]) -> list[VendorGpus]:

@@ -128,6 +128,6 @@ def counted(node: Object, keys: Sequence[str], label: str, model: str) -> tuple[
         model: of all GPUs of the node.
     """
     found = counts(node, keys)
-    if keys[0] not in found and not any(found.values()):
+    if not found:
         found[keys[0]] = whole(labels_of(node).get(label))
     return tuple(NodeGpus(model, count, key) for key, count in found.items() if count)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from kaiwo.workload.monitoring.reading import Problem, Reading
 
 READINGS: Final = 3
-"""Readings in a row that must be low before a workload counts as underutilising."""
+"""Readings in a row that must be low before a workload counts as underutilizing."""
 
 _GAP: Final = 300.0
 
@@ -43,7 +43,7 @@ class GpuUse:
         current: the last scrape had a usable reading. A workload is never ended otherwise.
         interrupted: nobody read for `longest_gap` before, so what was true since then says nothing.
         problem: why nothing is known.
-        percent: mean utilisation over the last period, None if unknown.
+        percent: mean utilization over the last period, None if unknown.
         memory: mean of memory in use, likewise.
         busy: most GPUs that were used in one reading, of all since `since`.
         since: time of the first of these readings, None without one.

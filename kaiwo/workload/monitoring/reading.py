@@ -59,7 +59,7 @@ class Reading:
     Attributes:
         gpus: GPUs that the pods hold.
         known: those of them with a usable sample.
-        total: sum of the utilisation of these, per cent.
+        total: sum of the utilization of these, per cent.
         busy: how many of them were used.
         memory: mean of their memory in use, per cent; None if unknown.
         problem: why fewer are known than there are, empty if all are.
@@ -74,7 +74,7 @@ class Reading:
 
     @property
     def mean(self) -> float | None:
-        """Mean utilisation, per cent; None unless all GPUs are known."""
+        """Mean utilization, per cent; None unless all GPUs are known."""
         return self.total / self.gpus if self.known == self.gpus else None
 
     def is_low(self, threshold: float) -> bool | None:

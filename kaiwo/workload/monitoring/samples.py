@@ -70,7 +70,7 @@ class GpuSample:
         used: memory in use, None if unknown.
         free: free memory, likewise.
         total: all its memory, likewise.
-        absurd: a sample of its utilisation was no percentage, so none of them is used.
+        absurd: a sample of its utilization was no percentage, so none of them is used.
     """
 
     use: float | None = None

@@ -34,7 +34,7 @@ _WARNING: Final = "TerminationWarning"
 _WORDS: Final = {
     "MetricsUnreachable": "the metrics endpoint does not answer",
     "MetricsMissing": "the metrics have no sample of some of its GPUs",
-    "MetricsInvalid": "the metrics have values of its GPUs that are no percentages",
+    "MetricsInvalid": "the metrics have values of its GPUs that are not percentages",
     "PodsNew": "its pods keep being replaced",
     "NotObserved": "nobody read the metrics for a while; the time begins again",
 }

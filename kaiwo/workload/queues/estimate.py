@@ -227,7 +227,7 @@ def _why_ends(holder: QuotaHolder) -> str:
         return f"after the eviction of {holder.subject}"
     if holder.ends_surely:
         return f"at the latest end of `{holder.ends_by}` of {holder.subject}"
-    return f"if {holder.subject} ends with its `{holder.ends_by}`, which nothing enforces"
+    return f"if {holder.subject} ends with its `{holder.ends_by}`, which does not end it by itself"
 
 
 def _admissions(

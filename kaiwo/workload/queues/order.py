@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from itertools import islice, takewhile
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from kaiwo.engine.quantity import Quantity
@@ -110,9 +110,7 @@ def later_holders(usage: QueueUsage, workload: QueuedWorkload) -> Iterator[Workl
             yield WorkloadAhead(holder.subject, neighbor.name, reason, holds=True)
 
 
-def holders_of_needed(
-    usage: QueueUsage, workload: QueuedWorkload, most: int | None = None
-) -> tuple[HeldShare, ...]:
+def holders_of_needed(usage: QueueUsage, workload: QueuedWorkload) -> tuple[HeldShare, ...]:
     """Who holds the quota that a pending workload lacks, the largest share of each resource first.
 
     Of other queues of the cohort those are named that hold more than their own quota; and all of them, where
@@ -123,9 +121,7 @@ def holders_of_needed(
         return ()
     shares: list[HeldShare] = []
     for shortage in workload.shortages:
-        found = list(_holding(usage, queue, shortage))
-        found.sort(key=lambda share: -share.amount.nano)
-        shares += islice(found, most)
+        shares += sorted(_holding(usage, queue, shortage), key=lambda share: -share.amount.nano)
     return tuple(shares)
 
 

@@ -79,7 +79,7 @@ def variables(job: Object) -> dict[str, Any]:
     return {item["name"]: item.get("value") or item["valueFrom"] for item in container.get("env") or ()}
 
 
-def test_the_contract() -> None:
+def test_the_declared_defaults_meet_the_contract() -> None:
     """The host's rules for defaults hold, also for malformed objects."""
     (declared,) = LOADED.namespace_defaults
     half = {

@@ -34,7 +34,7 @@ _WORDS: Final = {
     "MetricsUnreachable": "the metrics endpoint does not answer",
     "NoEndpoint": "no metrics endpoint is set; see GPU_PREEMPTION_METRICS_ENDPOINT",
     "MetricsMissing": "the metrics have no sample of some of its GPUs",
-    "MetricsInvalid": "the metrics have values of its GPUs that are no percentages",
+    "MetricsInvalid": "the metrics have values of its GPUs that are not percentages",
     "PodsNew": "its pods have just started",
     "NotObserved": "nobody read the metrics for a while; the time begins again",
     "OwnerUnreadable": "an owner of pods that may be its own cannot be read; the operator's log names it",

@@ -278,7 +278,7 @@ class GpuWorkloadController:
 
     def _forget(self, uids: Collection[str]) -> None:
         self._readings.forget_all_but(uids)
-        self._records.forget_all_but(uids)
+        self._records.end_pass(uids)
         pods = {entry.uid for entry in self._pods.list(POD)}
         self._facts = {uid: facts for uid, facts in self._facts.items() if uid in pods}
         self._owners.forget_unused(_UNUSED)

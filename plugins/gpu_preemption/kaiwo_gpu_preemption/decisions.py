@@ -88,7 +88,7 @@ class Decisions:
         """
         self._blind = any(map(_has_no_figure, found))
         known = [one for one in found if one.entry is not None and not one.root.unreadable]
-        ready = [one for one in known if await self._is_ready(one)]
+        ready = [one for one in known if await self._is_ready(one) and not self._taking.is_postponed(one)]
         ready.sort(key=lambda one: (one.due_since or self._now(), str(one)))
         always = [one for one in ready if one.policy.policy == "Always"]
         for one in always[:MOST_ENDED]:

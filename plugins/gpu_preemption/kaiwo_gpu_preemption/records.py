@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+_PASSES_REMEMBERED = 100
+"""Passes after which a warning that did not come up again is forgotten."""
+
 
 class Records:
     """The GpuWorkloads of one process."""
@@ -43,11 +46,16 @@ class Records:
         self._with = dependencies
         self._taking = taking
         self._written: dict[str, float] = {}
-        self._logged: set[str] = set()
+        self._passes = 0
+        self._logged: dict[str, int] = {}  # warnings, to the pass in which each came up last
 
-    def forget_all_but(self, uids: Collection[str]) -> None:
-        """Forget what is known of other workloads."""
+    def end_pass(self, uids: Collection[str]) -> None:
+        """Forget what is known of other workloads, and warnings that have not come up for a while."""
         self._written = {uid: at for uid, at in self._written.items() if uid in uids}
+        self._passes += 1
+        self._logged = {
+            text: last for text, last in self._logged.items() if self._passes - last < _PASSES_REMEMBERED
+        }
 
     async def write(self, one: Tracked, interval: float) -> None:
         """Create or update a GpuWorkload: at most one status in an interval."""
@@ -70,7 +78,7 @@ class Records:
         except (AlreadyExists, Conflict) as error:
             _log.debug("%s: %s", one, error)  # the next pass decides from what it is now
         except EngineError as error:
-            self.log_once(f"the GpuWorkload of {one} cannot be written: {error}")
+            self.log_once(f"the GpuWorkload of {one} cannot be written: {error.stable_message}")
 
     async def _write_status(self, one: Tracked, entry: CachedObject, interval: float) -> None:
         assert one.assessment is not None  # noqa: S101  each is assessed
@@ -102,7 +110,7 @@ class Records:
                 answer = await self._taking.carry_on(entry, owner)
                 await self._carried(entry, uid, answer, pods=uid in found)
             except EngineError as error:
-                self.log_once(f"GpuWorkload {entry.namespace}/{entry.name}: {error}")
+                self.log_once(f"GpuWorkload {entry.namespace}/{entry.name}: {error.stable_message}")
         return ongoing
 
     async def _carried(self, entry: CachedObject, uid: str, answer: str, *, pods: bool) -> None:
@@ -199,9 +207,7 @@ class Records:
         await self._with.manager.writer.delete(entry)
 
     def log_once(self, text: str) -> None:
-        """Log a warning once in the life of the process."""
+        """Log a warning, unless it came up in one of the last passes; it may come up in each one."""
         if text not in self._logged:
-            if len(self._logged) > 1000:  # noqa: PLR2004  messages that are remembered
-                self._logged.clear()
-            self._logged.add(text)
             _log.warning("%s", text)
+        self._logged[text] = self._passes

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from kaiwo.plugin.kit.api_errors import Conflict, EngineError, Forbidden, NotFound
-from kaiwo.plugin.kit.controllers import is_allowed
+from kaiwo.plugin.kit.controllers import RepeatedWrites, is_allowed
 from kaiwo.plugin.kit.endings import Beneficiary, EndingDecision, EndingRecord, EndingVictim, ForeignVictim
 from kaiwo.plugin.kit.values import format_time
 from kaiwo.plugin.kit.workload import Condition
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _ASKED_FOR: Final = 60.0  # seconds for which the answer about a right is kept
-_LOW, _GONE = "GpuIdle", "gone"
+_GONE, _REFUSED = "gone", "refused"
 REFUSED: Final = "it was decided to end the workload, and it cannot be deleted"
 """The beginning of the message about a workload that the operator may not delete."""
 
@@ -85,11 +85,19 @@ class Taking:
         """Set up."""
         self._with = dependencies
         self._rights = DeletionRights(dependencies.manager, dependencies.clock)
+        self._refused = RepeatedWrites(dependencies.clock)  # by uid, decisions that were not recorded
 
     @property
     def busy(self) -> bool:
         """Whether a decision for a waiting workload is still being carried out."""
         return any(record.beneficiary is not None for record in self._with.endings.under_way.values())
+
+    def is_postponed(self, tracked: Tracked) -> bool:
+        """Whether a workload is left out for a while, since it could not be ended again and again.
+
+        It would be the first choice for every workload that waits, and keep others from being ended.
+        """
+        return self._refused.pause(tracked.owner.uid, _REFUSED) > 0
 
     async def permission(self, tracked: Tracked) -> Condition | None:
         """The condition of a workload that the operator may not delete, None where it may.
@@ -135,6 +143,8 @@ class Taking:
             answer = await self._with.endings.decide(EndingDecision("Idle", handed, now, beneficiary))
         except EngineError as error:
             return [], str(error)
+        for uid in answer.refused_uids:
+            self._refused.record(uid, _REFUSED)
         ended = [victim.uid for victim in answer.ended]
         for one in victims:
             if one.owner.uid in ended:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ from kaiwo.testing import node
 from kaiwo.testing.builders import NOW
 from kaiwo_gpu_amd.plugin import kaiwo_gpu_vendors
 from kaiwo_gpu_preemption.assessment import Assessment, Timing
-from kaiwo_gpu_preemption.decisions import MOST_ORDERS, MOST_WAITING, Decisions
+from kaiwo_gpu_preemption.decisions import MOST_ENDED, MOST_ORDERS, MOST_WAITING, Decisions
 from kaiwo_gpu_preemption.dependencies import Dependencies
 from kaiwo_gpu_preemption.kinds import APP_WRAPPER, CRON_JOB, FOREIGN_ROOTS, JOB_SET, REPLICA_SET
 from kaiwo_gpu_preemption.owners import OwnerMetadata, Root
@@ -95,13 +95,17 @@ class Room:
     Attributes:
         under_way: what is being carried out.
         taken: decisions so far.
+        refuses: uids of victims that cannot be ended.
     """
 
     under_way: dict[str, Any] = field(default_factory=dict)
     taken: list[EndingDecision] = field(default_factory=list)
+    refuses: frozenset[str] = frozenset()
 
     async def decide(self, decision: EndingDecision) -> EndingAnswer:
         """Take it."""
+        if refused := tuple(sorted({victim.uid for victim in decision.victims} & self.refuses)):
+            return EndingAnswer(refused="has changed", refused_uids=refused)
         self.taken.append(decision)
         return EndingAnswer(decision.victims)
 
@@ -141,7 +145,7 @@ def queued(name: str, minutes: float = 5) -> Tracked:
 
 
 def decide(
-    queue: Queue, room: Room, *found: Tracked, passes: int = 1, unknown: str = ""
+    queue: Queue, room: Room, *found: Tracked, passes: int = 1, unknown: str = "", gpus: int = 2
 ) -> dict[str, tuple[str, str]]:
     """Look for decisions; what is said of each workload. Reading ``rights`` or ``pods`` may fail."""
 
@@ -157,7 +161,7 @@ def decide(
 
     cache = Cache()
     store = cache.register(NODE)
-    store.replace([store.decode(encoded(node("n0", gpus={KEY: 2})))], "1")
+    store.replace([store.decode(encoded(node("n0", gpus={KEY: gpus})))], "1")
     manager: Any = SimpleNamespace(
         cache=cache, client=SimpleNamespace(create=allowed, list=pods), event_recorder=SimpleNamespace()
     )
@@ -194,6 +198,19 @@ def test_one_decision_is_taken_for_the_one_that_the_queue_serves_first() -> None
     assert room.said == [("first", ["idle"])]
     assert said["first"] == ("True", "VictimsChosen")
     assert said["second"] == ("False", "OthersFirst")
+
+
+@pytest.mark.parametrize(("policy", "count"), [("OnPressure", 1), ("Always", MOST_ENDED)])
+def test_those_that_are_refused_each_time_give_way_to_others(policy: Any, count: int) -> None:
+    """A workload that changes all the time is not ended; the next ones are, after some tries."""
+    names = [f"idle-{number:02}" for number in range(count + 1)]
+    room = Room(refuses=frozenset(f"uid-{name}" for name in names[:-1]))
+    ones = [idle(name) for name in names]
+    for one in ones:
+        one.policy = replace(one.policy, policy=policy)
+    waiting = [queued("first")] if policy == "OnPressure" else []
+    decide(Queue(("first",)), room, *ones, *waiting, passes=11, gpus=2 * len(ones))
+    assert room.said == [("first" if waiting else "", names[-1:])]
 
 
 def test_nobody_ends_if_one_that_is_not_tracked_would_get_the_quota() -> None:

@@ -12,6 +12,8 @@ from kaiwo_gpu_preemption.records import Records
 from kaiwo_gpu_preemption.taking import REFUSED
 
 if TYPE_CHECKING:
+    import pytest
+
     from kaiwo.plugin.kit.kinds import Object
 
 
@@ -51,3 +53,27 @@ def test_a_refused_deletion_is_in_the_status_until_it_succeeds() -> None:
     assert carried_on("deleting", status) == {"phase": "Preempting", "conditions": []}
     assert carried_on("deleting", {"phase": "Preempting"}) == {"phase": "Preempting"}
     assert carried_on("gone", {"phase": "Preempting"})["phase"] == "Preempted"
+
+
+def test_a_warning_of_each_pass_is_logged_once_however_many_there_are(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Two thousand pods without a root owner do not write two thousand lines every fifteen seconds."""
+    records: Any = Records(SimpleNamespace(), SimpleNamespace())  # type: ignore[arg-type]  # not used
+    for _ in range(3):
+        for number in range(2000):
+            records.log_once(f"the owner of pod {number} is gone")
+        records.end_pass(())
+    assert len(caplog.messages) == 2000
+
+
+def test_a_warning_that_has_ended_is_forgotten_and_logged_when_it_comes_back(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """What is remembered does not grow with the warnings of days."""
+    records: Any = Records(SimpleNamespace(), SimpleNamespace())  # type: ignore[arg-type]  # not used
+    records.log_once("it failed")
+    for _ in range(200):
+        records.end_pass(())
+    records.log_once("it failed")
+    assert caplog.messages == ["it failed"] * 2

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from kaiwo.plugin.kit.json_access import lenient_map, lenient_maps
 from kaiwo.plugin.kit.nodes import CPU, MEMORY, NODEPOOL, STORAGE
 from kaiwo_kueue.kinds import FIELD_MANAGER, QUEUE_CONFIG, SINGLETON
+from kaiwo_kueue.kueue_api import COMBINATIONS
 from kaiwo_kueue.projections import LISTS
 
 if TYPE_CHECKING:
@@ -27,6 +28,21 @@ def flavors(pools: Sequence[QuotaPool]) -> list[Object]:
     return [{"name": pool.name, "nodeLabels": {NODEPOOL: pool.label}} for pool in pools]
 
 
+def covered_resources(pools: Sequence[QuotaPool]) -> list[str]:
+    """The resources of a group over some pools: what every node has, and the GPU keys of all."""
+    return [*_BASE, *sorted({key for pool in pools for key in pool.quota} - set(_BASE))]
+
+
+def most_pools(pools: Sequence[QuotaPool], flavors: int) -> int:
+    """How many of some pools one resource group takes: each flavor lists the resources of all of them.
+
+    Args:
+        pools: discovered pools.
+        flavors: that a resource group takes by Kueue's schema.
+    """
+    return min(flavors, COMBINATIONS // len(covered_resources(pools)))
+
+
 def resource_groups(pools: Sequence[QuotaPool]) -> list[Object]:
     """One group over all pools: every flavor lists every resource, 0 where it has none.
 
@@ -34,8 +50,7 @@ def resource_groups(pools: Sequence[QuotaPool]) -> list[Object]:
     """
     if not pools:
         return []
-    gpus = sorted({key for pool in pools for key in pool.quota} - set(_BASE))
-    covered = [*_BASE, *gpus]
+    covered = covered_resources(pools)
     return [
         {
             "coveredResources": covered,

@@ -43,6 +43,11 @@ if TYPE_CHECKING:
 KUEUE_NODE_LABELS = 8
 """Node labels that a ResourceFlavor takes (``maxProperties`` in Kueue's CRD)."""
 
+_SHOWN = 5  # names or fields in one message
+_LONGEST_VALUE = 80
+_NOT_WRITTEN = "timeAdded"
+"""Field of a taint that is of a node; Kueue's webhook changes its form."""
+
 
 @dataclass(frozen=True, slots=True)
 class ClusterState:
@@ -241,7 +246,7 @@ def _pool_taints(pool: QuotaPool, gpu_taint: str, *, with_topology: bool) -> lis
 
 def _without_empty(entry: Taint | Toleration) -> Object:
     """A taint or toleration without empty fields; an empty field means the same as none."""
-    return {key: value for key, value in entry.dump().items() if value != ""}
+    return {key: value for key, value in entry.dump().items() if value != "" and key != _NOT_WRITTEN}
 
 
 def _queue(entry: ClusterQueueEntry) -> DesiredObject:
@@ -263,11 +268,12 @@ def _is_valid(queue: DesiredObject, known: Collection[str], limit: int, problems
         problems.append(SyncProblem(CLUSTER_QUEUE, queue.name, "UnknownFlavor", text))
     wrong = [
         f"spec.resourceGroups[{item.positions[0]}].flavors[{item.flavor}].resources[{item.resource}]."
-        f"{item.field}: {item.value!r} is not a quantity"
+        f"{item.field}: {repr(item.value)[:_LONGEST_VALUE]} is not a quantity"
         for item in invalid_quotas(queue.spec)
     ]
     if wrong:
-        text = f"ClusterQueue {queue.name}: {'; '.join(wrong)}; {EXAMPLES}"
+        more = f" and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
+        text = f"ClusterQueue {queue.name}: {'; '.join(wrong[:_SHOWN])}{more}; {EXAMPLES}"
         problems.append(SyncProblem(CLUSTER_QUEUE, queue.name, "InvalidQuantity", text))
         return False
     for group in lenient_maps(queue.spec.get("resourceGroups")):
@@ -283,7 +289,7 @@ def _is_valid(queue: DesiredObject, known: Collection[str], limit: int, problems
 
 
 def _shortened(kind: str, names: Sequence[str]) -> str:
-    shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")  # noqa: PLR2004  one line
+    shown = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
     return f"{kind} {shown}"
 
 

@@ -19,6 +19,9 @@ _log = logging.getLogger(__name__)
 FLAVOR_LIMITS = {"v1beta1": 16, "v1beta2": 64}
 """``maxItems`` of ``resourceGroups[].flavors`` in Kueue 0.12 and 0.18, by their newest version."""
 
+COMBINATIONS = 512
+"""Pairs of a flavor and a resource in a resource group that Kueue's webhook takes from 0.15 on."""
+
 _FLAVORS = ("spec", "resourceGroups", "flavors")
 
 

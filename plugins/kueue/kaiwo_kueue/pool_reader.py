@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from kaiwo.plugin.kit.cache import Projection
 from kaiwo.plugin.kit.controllers import Watch
 from kaiwo.plugin.kit.kinds import NODE
+from kaiwo_kueue.defaults import most_pools
 from kaiwo_kueue.kueue_api import FLAVOR_LIMITS
 from kaiwo_kueue.pools import labelled_node, quota_pools
 
@@ -33,7 +34,7 @@ class PoolReader:
     """The nodes of the cluster and their pools, as of now.
 
     Attributes:
-        limit: flavors that one resource group takes.
+        limit: flavors that one resource group takes by Kueue's schema.
     """
 
     def __init__(self, host: ControllerHost, clock: Callable[[], float] = time.monotonic) -> None:
@@ -67,12 +68,16 @@ class PoolReader:
     @property
     def pools(self) -> tuple[QuotaPool, ...]:
         """As many pools as a resource group takes flavors."""
-        return self._all_pools[: self.limit]
+        return self._all_pools[: self._most]
 
     @property
     def left_out(self) -> tuple[str, ...]:
         """Names of the pools that are too many."""
-        return tuple(pool.name for pool in self._all_pools[self.limit :])
+        return tuple(pool.name for pool in self._all_pools[self._most :])
+
+    @property
+    def _most(self) -> int:
+        return most_pools(self._all_pools, self.limit)
 
     @property
     def _all_pools(self) -> tuple[QuotaPool, ...]:

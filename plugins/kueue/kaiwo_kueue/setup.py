@@ -12,7 +12,7 @@ from kaiwo.plugin.kit.json_access import lenient_map
 from kaiwo.plugin.queue_setup import SetupChange, SetupPlan
 from kaiwo_kueue.conversion import normal_form
 from kaiwo_kueue.default_topology import default_topology, levels_of
-from kaiwo_kueue.defaults import default_spec, updated_spec
+from kaiwo_kueue.defaults import default_spec, most_pools, updated_spec
 from kaiwo_kueue.desired import ClusterState, desired
 from kaiwo_kueue.kinds import (
     CLUSTER_QUEUE,
@@ -22,6 +22,7 @@ from kaiwo_kueue.kinds import (
     SINGLETON,
     TOPOLOGY,
 )
+from kaiwo_kueue.kueue_api import FLAVOR_LIMITS
 from kaiwo_kueue.models import QueueConfigSpec
 from kaiwo_kueue.pools import labelled_node, quota_pools
 from kaiwo_kueue.projections import LISTS
@@ -45,10 +46,17 @@ def plan_setup(facts: SetupFacts) -> SetupPlan:
         labelled_node(node, facts.vendors, exclude_control_plane=config.exclude_master_nodes_from_node_pools)
         for node in facts.nodes
     ]
-    pools = quota_pools(nodes)
+    found = quota_pools(nodes)
+    most = most_pools(found, max(FLAVOR_LIMITS.values()))
+    pools = found[:most]
     queue, cohort = config.default_cluster_queue_name, config.default_cluster_queue_cohort_name
     live = _find(facts, QUEUE_CONFIG, SINGLETON)
     notes = list(_node_notes(nodes))
+    if len(found) > most:
+        notes.append(
+            f"{len(found)} node pools are more than the {most} that the default queue takes as flavors; "
+            "those that differ least are merged where the operator labels the nodes, others are left out"
+        )
     if live is None:
         before, spec = None, default_spec(pools, queue, cohort)
     else:

@@ -308,6 +308,15 @@ class _Planner:
 
     def _immutable(self, live: LiveObject) -> None:
         kind = live.kind.kind
+        if live.kind == CLUSTER_QUEUE:
+            # Deleted, it would end with its last workload only, admit nobody until then, and stay deleted.
+            text = (
+                f"ClusterQueue {live.name}: Kueue does not let a field change that is listed with another "
+                "value, such as concurrentAdmissionPolicy; the queue stays as it is. Undo the change, or "
+                "list a queue of another name"
+            )
+            self._report(live, "Immutable", text, failed=True)
+            return
         if live.is_owned:
             self.actions.append(DeleteObject(live, _RECREATED, recreated=True))
             self._report(live, f"{kind}Replacing", f"{kind} {live.name} is being replaced")

@@ -300,7 +300,7 @@ class SyncExecutor:
             others = {change for change in self.refused if change[0] != action.live.uid}
             self.refused = {*others, (action.live.uid, action.desired.digest)}
             self.again = True
-            text = f"{kind} {about.name} is being replaced: {error.stable_message}"
+            text = f"{kind} {about.name} cannot be changed: {error.stable_message}"
             return SyncProblem(about.kind, about.name, f"{kind}Replacing", text, "PENDING")
         self.failed = True
         text = f"{kind} {about.name}: {error.stable_message}"

@@ -61,6 +61,26 @@ def test_empty_fields_of_taints_and_tolerations_mean_none(wants: Wants) -> None:
     }
 
 
+def test_the_time_of_a_taint_is_not_written(wants: Wants) -> None:
+    """It is of a node, as ``kubectl`` shows it; Kueue's webhook writes another form of the same time."""
+    taint = {"key": "t", "effect": "NoSchedule", "timeAdded": "2026-01-01T02:00:00+02:00"}
+    asked = wants({"resourceFlavors": [flavor(taints=[taint])]})
+    assert asked.objects[0].spec["nodeTaints"] == [{"key": "t", "effect": "NoSchedule"}]
+
+
+def test_of_many_wrong_quotas_five_are_named(wants: Wants) -> None:
+    """A template that was not filled in is wrong everywhere; the message stays one that can be read."""
+    resources = [{"name": f"x.com/r{number}", "nominalQuota": "{{ quota }}" * 50} for number in range(60)]
+    group = {
+        "coveredResources": [resource["name"] for resource in resources],
+        "flavors": [{"name": "f", "resources": resources}],
+    }
+    asked = wants({"clusterQueues": [{"name": "q", "spec": {"resourceGroups": [group]}}]})
+    (problem,) = [item for item in asked.problems if item.reason == "InvalidQuantity"]
+    assert "and 55 more; write quantities as" in problem.message
+    assert len(problem.message) < 1000
+
+
 @pytest.mark.parametrize(
     ("count", "named"), [(5, "a0, a1, a2, a3, a4 does"), (7, "a0, a1, a2, a3, a4 and 2 more does")]
 )

@@ -7,6 +7,7 @@ import pytest
 
 from kaiwo.engine.resource import NODE
 from kaiwo.testing import node
+from kaiwo_kueue.defaults import resource_groups
 from kaiwo_kueue.kinds import RESOURCE_FLAVOR
 from kaiwo_kueue.label_check import missing_labels
 from kaiwo_kueue.objects import DesiredObject
@@ -52,7 +53,7 @@ def test_the_gpus_of_all_vendors_are_in_the_quota(vendors: Vendors) -> None:
     assert (pool.quota["amd.com/gpu"], pool.quota["nvidia.com/gpu"]) == (4, 4)
 
 
-def test_which_nodes_count(vendors: Vendors) -> None:
+def test_cordoned_nodes_add_no_quota_and_nodes_that_are_not_ready_keep_theirs(vendors: Vendors) -> None:
     """A cordoned node adds nothing, one that is not ready keeps its quota, a control plane as configured."""
     control = amd("d", labels={"node-role.kubernetes.io/control-plane": ""})
     nodes = [amd("a"), amd("b", cordoned=True), amd("c", ready=False), control]
@@ -146,6 +147,21 @@ def test_merged_and_waiting_nodes_are_read_from_annotations(vendors: Vendors) ->
     assert (reader.merged, reader.pending, reader.left_out) == ({"n": "m"}, {"b": "old"}, ())
     reader.limit = 1
     assert ([pool.name for pool in reader.pools], reader.left_out) == (["m"], ("old",))
+
+
+def test_a_group_has_no_more_pairs_of_flavor_and_resource_than_kueue_takes(vendors: Vendors) -> None:
+    """Sixty kinds of nodes with six GPU keys: Kueue's webhook refuses a queue with 60 * 9 pairs."""
+    cluster = Cluster(vendors)
+    reader = PoolReader(cluster.host)
+    for number in range(60):
+        key = f"nvidia.com/mig-{number % 5 + 1}g.10gb"
+        cluster.shows(
+            node(f"n{number}", gpus={"nvidia.com/gpu": 1, key: 1}, labels={"kaiwo/nodepool": f"p{number}"})
+        )
+    (group,) = resource_groups(reader.pools)
+    assert len(group["coveredResources"]) == 9
+    assert len(group["flavors"]) == 512 // 9
+    assert len(reader.left_out) == 60 - 512 // 9
 
 
 @pytest.mark.parametrize(

@@ -151,7 +151,7 @@ def test_what_has_finished_holds_nothing() -> None:
         ),
     ],
 )  # fmt: skip
-def test_nothing_helps(waiting: Object, full: Object) -> None:
+def test_nobody_is_ended_for_a_workload_that_kueue_would_not_admit(waiting: Object, full: Object) -> None:
     """Whoever ends, Kueue would not admit it."""
     assert ask(waiting, [workload("a", 8, held_in="main")], full) is None
 

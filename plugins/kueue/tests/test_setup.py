@@ -63,6 +63,22 @@ def test_a_new_cluster_gets_a_queue_over_its_pools(vendors: tuple[GpuVendor, ...
     ]
 
 
+def test_more_pools_than_kueue_takes_are_not_in_the_queue(vendors: tuple[GpuVendor, ...]) -> None:
+    """Sixty pools with nine resources are 540 pairs: the queue that is shown is one that Kueue takes."""
+    nodes = [
+        node(
+            f"n{number}",
+            gpus={"nvidia.com/gpu": 1, f"nvidia.com/mig-{number % 5 + 1}g.10gb": 1},
+            labels={"kaiwo/nodepool": f"p{number}"},
+        )
+        for number in range(60)
+    ]
+    found = plan(vendors, *nodes)
+    (group,) = found.changes[0].after["clusterQueues"][0]["spec"]["resourceGroups"]
+    assert len(group["flavors"]) == len(found.changes[0].after["resourceFlavors"]) == 56
+    assert "60 node pools are more than the 56" in found.notes[0]
+
+
 def test_a_second_run_changes_nothing_and_new_nodes_change_the_quota(
     vendors: tuple[GpuVendor, ...],
 ) -> None:

@@ -342,6 +342,19 @@ def test_what_is_not_ours_and_cannot_change_is_reported(
     assert [(problem.reason, problem.severity) for problem in done.problems] == [("Immutable", "FAILED")]
 
 
+def test_a_queue_that_cannot_change_is_reported_and_not_deleted(
+    objects: tuple[DesiredObject, ...], live: Live
+) -> None:
+    """Its workloads would keep it from ending for days, admit nobody meanwhile, and no undoing would help."""
+    item = by_kind(objects, CLUSTER_QUEUE, "q")
+    there = [live(o, applied="old") if o == item else live(o) for o in objects]
+    done = plan(objects, there, refused={(live(item).uid, item.digest)})
+    assert done.actions == ()
+    (problem,) = done.problems
+    assert (problem.reason, problem.severity) == ("Immutable", "FAILED")
+    assert "Undo the change" in problem.message
+
+
 def test_local_queues_of_others_are_used_as_they_are(objects: tuple[DesiredObject, ...], live: Live) -> None:
     """One that points elsewhere is reported; one that points here is not touched."""
     item = next(item for item in objects if item.kind == LOCAL_QUEUE and item.namespace == "a")

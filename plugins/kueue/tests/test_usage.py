@@ -219,7 +219,7 @@ def test_holders_and_pending_in_order() -> None:
 
 
 def test_an_evicted_workload_goes_behind_and_knows_why() -> None:
-    """After a time-out of its pods Kueue orders it by the eviction; after a preemption by its creation."""
+    """After a timeout of its pods Kueue orders it by the eviction; after a preemption by its creation."""
     evicted = {"type": "Evicted", "status": "True", "lastTransitionTime": "2026-01-01T11:30:00Z"}
     found = read(
         workload("slow", 2, minute=1, conditions=({**evicted, "reason": "PodsReadyTimeout"},)),

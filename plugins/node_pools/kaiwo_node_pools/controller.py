@@ -19,7 +19,7 @@ from kaiwo.plugin.kit.names import RUN_ID
 from kaiwo.plugin.kit.nodes import NODEPOOL
 from kaiwo_node_pools.flavors import FLAVOR_PROJECTION, RESOURCE_FLAVOR, changes_selection, selected_pools
 from kaiwo_node_pools.node_patch import node_patch, pending_patch, pool_left
-from kaiwo_node_pools.pool_limit import LOWEST, READ_AGAIN, PoolLimit
+from kaiwo_node_pools.pool_limit import LOWEST, READ_AGAIN, PoolLimit, limit_for
 from kaiwo_node_pools.pool_merge import merged_names
 from kaiwo_node_pools.pools import node_pools, pool_node, pool_of, with_kept_pool
 from kaiwo_node_pools.settings import NodePoolsSettings
@@ -99,7 +99,7 @@ class NodeController:
         pools = node_pools(nodes)
         read_again = len(pools) > LOWEST
         limit = await self._limit.read() if read_again else LOWEST
-        merged = merged_names(pools, limit)
+        merged = merged_names(pools, limit_for(nodes, limit))
         config = self._host.config()
         taint = config.default_gpu_taint_key if config.add_taints_to_gpu_nodes else ""
         writes: list[tuple[PoolNode, str, Object]] = []

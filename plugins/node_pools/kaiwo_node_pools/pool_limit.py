@@ -10,12 +10,14 @@ from kaiwo.plugin.kit.api_errors import EngineError, NotFound
 from kaiwo.plugin.kit.controllers import max_items
 from kaiwo.plugin.kit.json_access import lenient_map, lenient_maps
 from kaiwo.plugin.kit.kinds import CUSTOM_RESOURCE_DEFINITION
+from kaiwo.plugin.kit.nodes import CPU, MEMORY, STORAGE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from kaiwo.plugin.kit.controllers import Client
     from kaiwo.plugin.kit.kinds import Object
+    from kaiwo_node_pools.pools import PoolNode
 
 _log = logging.getLogger(__name__)
 
@@ -23,6 +25,10 @@ LOWEST = 16
 """Flavors of a resource group in Kueue 0.12; with no more pools than that nothing has to be read."""
 HIGHEST = 64
 """Flavors of a resource group in Kueue 0.18, and the limit where Kueue is not installed."""
+
+COMBINATIONS = 512
+"""Pairs of a flavor and a resource in a resource group: Kueue's webhook refuses more from 0.15 on, and the
+limits of earlier ones are lower."""
 
 READ_AGAIN = 60.0
 """Seconds after which the limit is read again: Kueue may be installed or upgraded at any time."""
@@ -66,3 +72,14 @@ def limit_of(crd: Object) -> int:
     versions = lenient_maps(lenient_map(crd.get("spec")).get("versions"))
     served = [str(version.get("name")) for version in versions if version.get("served")]
     return max((max_items(crd, version, _FLAVORS) for version in served), default=0) or HIGHEST
+
+
+def limit_for(nodes: Iterable[PoolNode], flavors: int) -> int:
+    """How many pools there may be: each flavor of the default queue lists the resources of all nodes.
+
+    Args:
+        nodes: all nodes.
+        flavors: that a resource group takes.
+    """
+    covered = {CPU, MEMORY, STORAGE}.union(*(node.resource_keys for node in nodes if node.schedulable))
+    return min(flavors, COMBINATIONS // len(covered))

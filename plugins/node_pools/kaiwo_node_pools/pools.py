@@ -37,6 +37,7 @@ LABELS = (WORKER, NODEPOOL, GPU_MODEL, TOPOLOGY_BLOCK, TOPOLOGY_RACK)
 """Labels that Kaiwo may write on a node."""
 
 _HASH_DIGITS = 6
+_MOST_SHOWN = 999_999_999  # in a name, of virtual nodes that show absurd amounts
 _OUTSIDE_NAME = re.compile(r"[^a-z0-9]+")
 _TAIL = re.compile(r"-(\d+)core-(\d+)gi$")
 
@@ -68,7 +69,8 @@ class PoolShape:
 @lru_cache(maxsize=1024)
 def name_of(shape: PoolShape) -> str:
     """A name is needed several times for each node in each reconciliation, and many nodes share one."""
-    tail = f"-{shape.gpus}gpu-{shape.cpu}core-{shape.memory}gi"
+    gpus, cpu, memory = (min(amount, _MOST_SHOWN) for amount in (shape.gpus, shape.cpu, shape.memory))
+    tail = f"-{gpus}gpu-{cpu}core-{memory}gi"
     model = _OUTSIDE_NAME.sub("-", shape.model.lower()).strip("-") or "unknown"
     vendor = _OUTSIDE_NAME.sub("-", shape.vendor.lower()).strip("-")
     room = MAX_LABEL - len(vendor) - 1 - len(tail)
@@ -94,6 +96,7 @@ class PoolNode:
         topology: labels for block and rack, as the administrator's rules give them.
         pending: value of the annotation with the pool that it is going to join, empty without one.
         merged_from: value of the annotation with its pool before merging, empty without one.
+        resource_keys: resources that it adds to the quota of its flavor.
     """
 
     name: str
@@ -107,6 +110,7 @@ class PoolNode:
     topology: Mapping[str, str] = field(default_factory=dict)
     pending: str = ""
     merged_from: str = ""
+    resource_keys: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +164,7 @@ def pool_node(
         topology=topology_of(name, labels, topology),
         pending=annotation(node, NODEPOOL_PENDING),
         merged_from=annotation(node, NODEPOOL_MERGED_FROM),
+        resource_keys=frozenset(key for key, _ in hardware.resources),
     )
 
 

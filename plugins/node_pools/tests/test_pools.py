@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from kaiwo.plugin.kit.nodes import node_hardware
 from kaiwo.testing import node
 from kaiwo_node_pools.node_patch import node_patch, pending_patch, pool_left
+from kaiwo_node_pools.pool_limit import limit_for
 from kaiwo_node_pools.pool_merge import merged_names
 from kaiwo_node_pools.pools import PoolShape, name_of, node_pools, pool_node, pool_of, with_kept_pool
 from kaiwo_node_pools.settings import NodePoolsSettings
@@ -63,6 +64,24 @@ def test_a_node_stays_in_its_pool_while_its_device_plugin_restarts(vendors: Vend
     assert (seen.shape, seen.gpu_model) == (known.shape, "mi300x")
     assert dict(node_hardware(before, vendors).resources)["amd.com/gpu"] == 8
     assert dict(node_hardware(meanwhile, vendors).resources)["amd.com/gpu"] == 0
+
+
+@pytest.mark.parametrize(
+    ("key", "labels"),
+    [
+        ("nvidia.com/mig-1g.10gb", {"nvidia.com/gpu.product": "NVIDIA-H100", "nvidia.com/gpu.count": "8"}),
+        ("amd.com/cpx_nps4", {"amd.com/gpu.product-name": "MI300X", "beta.amd.com/gpu.family.AI": "8"}),
+    ],
+)
+def test_a_partitioned_node_stays_in_its_pool_while_its_device_plugin_restarts(
+    vendors: Vendors, key: str, labels: dict[str, str]
+) -> None:
+    """The label counts whole GPUs, of which it has none: they would be a quota that no pod can use."""
+    before, meanwhile = node(gpus={key: 56}, labels=labels), node(gpus={key: 56}, labels=labels)
+    meanwhile["status"]["allocatable"][key] = "0"
+    assert pool_node(meanwhile, vendors).shape == pool_node(before, vendors).shape
+    found = dict(node_hardware(meanwhile, vendors).resources)
+    assert {name: amount for name, amount in found.items() if "/" in name} == {key: 0}
 
 
 @pytest.mark.parametrize("pool", ["amd-mi300x-8gpu-86core-921gi", "research"])
@@ -309,6 +328,35 @@ def test_merging_loses_no_node_and_never_mixes_gpus(
         if name in merged.values():
             cpu, memory = min(shape.cpu for shape in members), min(shape.memory for shape in members)
             assert name.endswith(f"-{cpu}core-{memory}gi")
+
+
+@pytest.mark.parametrize("count", ["1", "0"])
+def test_a_node_of_an_unknown_model_does_not_change_its_vendor(vendors: Vendors, count: str) -> None:
+    """Its other device plugin shows 0 GPUs, and the model of either vendor is unknown without its labels."""
+    made = node("n", gpus={"nvidia.com/gpu": 1})
+    made["status"]["allocatable"]["amd.com/gpu"] = made["status"]["capacity"]["amd.com/gpu"] = "0"
+    first = pool_node(made, vendors)
+    after = written(made, node_patch(first, pool_of(first, {}), "k"))
+    after["status"]["allocatable"]["nvidia.com/gpu"] = count  # its device plugin may restart, too
+    second = pool_node(after, vendors)
+    assert pool_of(first, {}).startswith("nvidia-unknown-1gpu-")
+    assert node_patch(second, pool_of(second, {}), "k") == {}
+
+
+def test_the_name_of_a_node_with_absurd_amounts_is_a_label_value(vendors: Vendors) -> None:
+    """A virtual node may show anything that the API server takes; without a label it would be in no pool."""
+    most = 2**63 - 1
+    shape = pool_node(nvidia(gpus=most, cpu=most, memory=f"{2**33}Gi"), vendors).shape
+    assert shape is not None
+    assert shape.name == "nvidia-teslak80-999999999gpu-999999999core-999999999gi"
+
+
+def test_many_gpu_keys_leave_fewer_pools(vendors: Vendors) -> None:
+    """A resource group takes 512 pairs of flavor and resource: 56 flavors with nine resources."""
+    bare = [pool_node(node(f"n{number}", memory=f"{number + 10}Gi"), vendors) for number in range(64)]
+    keys = [f"nvidia.com/mig-{number}g.10gb" for number in range(1, 7)]
+    mixed = pool_node(node("mig", gpus=dict.fromkeys(keys, 1)), vendors)
+    assert (limit_for(bare, 64), limit_for([*bare, mixed], 64), limit_for([*bare, mixed], 16)) == (64, 56, 16)
 
 
 def test_memory_is_given_up_before_cpu(vendors: Vendors) -> None:

@@ -92,7 +92,7 @@ def secret(name: str) -> str:
         with path.open("rb") as file:
             text = file.read(_LONGEST_SECRET + 1).decode()
     except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "is no text"
+        why = getattr(error, "strerror", None) or "is not a text"
         raise DeliveryError(f"{path}: {why}; mount the Secret with this key", again=True) from None
     text = text.strip()
     if not text or len(text) > _LONGEST_SECRET or not text.isprintable():
@@ -176,7 +176,7 @@ def _checked_host(url: str, settings: NotifySettings) -> str:
     except ValueError:
         host, parts = "", urlsplit("")
     if not host or parts.scheme not in ("https", "http"):
-        raise DeliveryError("the URL is no http or https URL", again=False)
+        raise DeliveryError("the URL is not an http or https URL", again=False)
     if parts.scheme == "http" and not settings.allow_http:
         raise DeliveryError("the URL is http, and spec.plugins.notify.allowHttp is false", again=False)
     with contextlib.suppress(ValueError):  # of a name, whose addresses the resolver checks

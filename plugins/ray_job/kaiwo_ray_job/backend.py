@@ -43,7 +43,7 @@ class RayJobBackend(BackendBase):
             )
         if "rayClusterConfig" in spec:
             raise SpecError(
-                f"{BLOCK}.spec.rayClusterConfig", "is no field of a RayJob; its cluster is rayClusterSpec"
+                f"{BLOCK}.spec.rayClusterConfig", "unknown field of a RayJob; its cluster is rayClusterSpec"
             )
         by_pod = (spec.get("submissionMode") or SUBMITTED_BY_POD) == SUBMITTED_BY_POD
         others = (_HEAD, _SUBMITTER) if by_pod else (_HEAD,)

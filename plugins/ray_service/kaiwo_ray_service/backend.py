@@ -45,7 +45,8 @@ class _RayServiceBase(BackendBase):
         if "rayClusterSpec" in spec:
             # The API server checks nothing inside an AppWrapper; the service would run on another cluster.
             raise SpecError(
-                f"{BLOCK}.spec.rayClusterSpec", "is no field of a RayService; its cluster is rayClusterConfig"
+                f"{BLOCK}.spec.rayClusterSpec",
+                "unknown field of a RayService; its cluster is rayClusterConfig",
             )
         check_cluster(spec.get("rayClusterConfig"), CLUSTER, _OTHER_POD_SETS)
         path = f"spec.{SERVE}" if workload.blocks.get(SERVE) else f"{BLOCK}.spec.{SERVE}"

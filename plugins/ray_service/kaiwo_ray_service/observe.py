@@ -31,11 +31,11 @@ def observe(seen: Observation) -> Outcome:
     status, spec = lenient_map(seen.child.get("status")), lenient_map(seen.child.get("spec"))
     name, phase = seen.workload.name, status.get("phase")
     if phase == "Failed":
-        text = _condition_text(status, "Unhealthy") or "too many resets, or it could not be deployed"
+        text = _unhealthy_text(status) or "too many resets, or it could not be deployed"
         text = with_pods_before(f"AppWrapper {name} failed: {text}", seen.recorded)
         return Outcome("FAILED", "WrapperFailed", text, completed=seen.now)
     if phase == "Resetting":
-        text = _condition_text(status, "Unhealthy") or "its pods were not healthy for too long"
+        text = _unhealthy_text(status) or "its pods were not healthy for too long"
         text = f"AppWrapper {name} deletes the service and starts it again: {text}"
         return Outcome("STARTING", "WrapperReset", with_pods_before(text, seen.recorded))
     pods = pod_status.current(seen.pods)
@@ -69,9 +69,9 @@ def _is_refused(status: Object) -> bool:
     )
 
 
-def _condition_text(status: Object, kind: str) -> str:
+def _unhealthy_text(status: Object) -> str:
     for item in lenient_maps(status.get("conditions")):
-        if item.get("type") == kind and item.get("status") == "True":
+        if item.get("type") == "Unhealthy" and item.get("status") == "True":
             return " ".join(f"{item.get('reason', '')} {item.get('message', '')}".split())
     return ""
 

@@ -145,7 +145,7 @@ def test_the_wrapper_declares_every_pod_set() -> None:
 
 
 def test_one_slow_pull_does_not_delete_the_service() -> None:
-    """AppWrapper's own patience is minutes; what the user wrote stays."""
+    """AppWrapper's own timeouts are minutes; what the user wrote stays."""
     annotations = wrapper(MINIMAL)["metadata"]["annotations"]
     prefix = "workload.codeflare.dev.appwrapper/"
     assert annotations[f"{prefix}admissionGracePeriodDuration"] == "24h"

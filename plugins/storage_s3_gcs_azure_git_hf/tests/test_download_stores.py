@@ -84,7 +84,7 @@ def _service_account() -> tuple[str, Callable[[dict[str, str]], bool]]:
     return json.dumps(key), allowed
 
 
-def test_gcs_anonymously(download: Any, gcs: Any) -> None:
+def test_gcs_without_credentials_is_read_unsigned(download: Any, gcs: Any) -> None:
     """Without credentials requests are unsigned, and content is checked with x-goog-hash."""
     outcome = download({"gcs": [ITEM]})
     assert outcome.code == 0, outcome.err

@@ -279,7 +279,10 @@ def test_who_holds_the_quota_and_does_not_run_is_named() -> None:
         ("urgent", "higher priority (100, this one 0)")
     ]
     assert large.estimate == "2026-01-01T13:10:00Z"
-    assert large.estimate_basis == "if KaiwoJob team/first ends with its `duration`, which nothing enforces"
+    assert (
+        large.estimate_basis
+        == "if KaiwoJob team/first ends with its `duration`, which does not end it by itself"
+    )
     assert not large.estimate_is_latest
 
 

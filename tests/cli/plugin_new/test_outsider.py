@@ -32,7 +32,7 @@ FOREVER = {"kaiwo-sandbox/forever": "true"}
 
 
 @EVERY_KIND
-def test_its_tests_pass(outsider: Any, kind: str) -> None:
+def test_the_tests_of_a_new_plugin_pass(outsider: Any, kind: str) -> None:
     """As it was written, before anything is installed."""
     done = outsider.run_in(outsider.folder(kind), "python", "-m", "pytest", "-q", "-p", "no:cacheprovider")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -90,7 +90,7 @@ def test_it_is_loaded_beside_the_hosts_plugins(listed: Any, installed: Any, kind
     } == {"loaded"}
 
 
-def test_they_conform(installed: Any) -> None:
+def test_new_plugins_pass_the_conformance_suite(installed: Any) -> None:
     """The conformance suite finds nothing to object to in what the scaffold writes."""
     names = [plugin.plugin for plugin in installed.plugins.values()]
     without_kueue = {"KAIWO_PLUGINS_DISABLED": "kueue,node_pools"}

@@ -138,7 +138,7 @@ async def test_three_jobs_and_one_quota(
     assert [item.workload.name for need in second.needs for item in need.held_by] == ["first"]
     assert third.estimate == holder.ends
     first = f"KaiwoJob {lab.namespace}/first"
-    assert third.estimate_basis == f"if {first} ends with its `duration`, which nothing enforces"
+    assert third.estimate_basis == f"if {first} ends with its `duration`, which does not end it by itself"
     assert other.estimate_basis.startswith("no estimate: ")
 
     job = await lab.reaches("second", "PENDING")

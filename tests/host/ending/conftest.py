@@ -50,6 +50,7 @@ class Server:
         self.leading = True
         self.drops = False
         self.fail: list[Exception | None] = []
+        self.refuses: dict[str, Exception] = {}
         self.writes: list[str] = []
         self.events: list[tuple[str, str]] = []
         self.seconds = 0.0
@@ -137,7 +138,7 @@ class Server:
         if "conditions" in status:
             live = entry.part("status", "conditions") or []
             status = {**status, "conditions": merge(live, status["conditions"], own_conditions)}
-        error = self.fail.pop(0) if self.fail else None
+        error = self.fail.pop(0) if self.fail else self.refuses.get(entry.name)
         if error is not None:
             raise error
         self.writes.append(entry.name)
@@ -184,6 +185,7 @@ class World:
             self.quota_reliefs,
             self.server.endings,
             cluster=self.cluster, owners=PodOwners(cache, REGISTRY), config=lambda: self.config,
+            clock=lambda: self.server.seconds,
             now=lambda: NOW + timedelta(seconds=self.server.seconds),
         )  # fmt: skip
         for store in cache.stores():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kaiwo.engine.errors import ChangedBack, Conflict, ServerUnavailable
+from kaiwo.engine.errors import ChangedBack, Conflict, Forbidden, ServerUnavailable
 from kaiwo.host.ending.endings import SETTLE_SECONDS, STUCK_SECONDS
 from kaiwo.testing.builders import NOW
 from kaiwo.workload.ending.decision import EndingDecision, EndingVictim
@@ -182,6 +182,23 @@ async def test_a_status_that_another_installation_replaces_ends_nothing(server: 
     answer = await server.endings.decide(decision())
     assert answer.ended == ()
     assert "somebody replaces the status" in answer.refused
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Forbidden(403, "Forbidden", 'admission webhook "w" denied the request'),
+        ChangedBack("somebody replaces the status of KaiwoJob team/one after each write", 600.0),
+    ],
+)
+async def test_of_several_nobody_is_ended_where_the_first_one_cannot_be(
+    server: Server, error: Exception
+) -> None:
+    """The others alone are not enough for whom they would end; the answer says who is in the way."""
+    server.refuses = {"one": error}
+    both = dataclasses.replace(decision(), victims=(victim("one"), victim("two")))
+    answer = await server.endings.decide(both)
+    assert (answer.ended, answer.refused_uids, server.writes) == ((), ("uid-of-one",), [])
 
 
 async def test_an_api_server_that_cannot_be_reached_ends_nothing(server: Server) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kaiwo.api.crds import KAIWO_JOB
-from kaiwo.engine.errors import ChangedBack, Conflict
+from kaiwo.engine.errors import ChangedBack, Conflict, Forbidden
 from kaiwo.engine.resource import NODE, POD
 from kaiwo.host.ending.preemption import BACKSTOP_SECONDS, LONGEST_TIMER, MOST_DEMANDS, RETRY_SECONDS
 from kaiwo.testing import node
@@ -205,6 +205,49 @@ def test_a_victim_that_changed_meanwhile_ends_nobody(full: World) -> None:
     assert full.server.writes == []
     full.decide()
     assert full.word("later") == "TERMINATING"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ChangedBack("somebody replaces the status of KaiwoJob team/later", 600.0),
+        Forbidden(403, "Forbidden", 'admission webhook "w" denied the request'),
+    ],
+)
+def test_a_victim_that_is_refused_each_time_gives_way_to_the_next_one(full: World, error: Exception) -> None:
+    """Another installation or a policy keeps one from being ended: the other one of the queue is, soon."""
+    full.server.refuses = {"later": error}
+    for _ in range(60):
+        assert full.decide() == RETRY_SECONDS
+        if full.word("late") == "TERMINATING":
+            break
+        full.server.seconds += RETRY_SECONDS
+    assert (full.word("later"), full.word("late")) == ("RUNNING", "TERMINATING")
+    assert full.server.seconds <= 120
+
+
+def test_one_that_waits_and_changes_all_the_time_hides_the_others_for_a_while_only(full: World) -> None:
+    """Nobody is ended for a workload whose state is not known; whoever patches its own one hides nobody."""
+    full.waits("first", minutes=50, priority=100)
+    full.server.newer = {"first"}
+    for _ in range(60):
+        assert full.decide() == RETRY_SECONDS
+        if full.server.writes:
+            break
+        full.server.seconds += RETRY_SECONDS
+    assert full.condition("urgent") == ("True", "VictimsChosen")
+    assert full.server.seconds <= 120
+
+
+def test_a_clock_that_is_wrong_is_held_against_no_victim(full: World) -> None:
+    """As soon as it is right again the first choice is the one that is longest past its duration."""
+    full.server.server_now = timedelta(hours=1)
+    for _ in range(30):
+        assert full.decide() == RETRY_SECONDS
+        full.server.seconds += RETRY_SECONDS
+    full.server.server_now = timedelta()
+    full.decide()
+    assert (full.word("later"), full.word("late")) == ("TERMINATING", "RUNNING")
 
 
 def test_a_decision_stands_where_it_cannot_be_reported_on_the_waiting_workload(full: World) -> None:

@@ -1,4 +1,4 @@
-"""What a child's own controller complains of."""
+"""Warning Events of a child's own controller."""
 
 from __future__ import annotations
 

@@ -459,8 +459,13 @@ def test_a_download_job_that_is_admitted_is_about_to_start(fetching: World) -> N
 
 
 def test_a_download_job_that_somebody_suspended_says_how_it_goes_on(fetching: World) -> None:
-    """Also where the queue system knows nothing of it."""
+    """Also where the queue system knows nothing of it, unless it suspended the Job just now."""
     held(fetching, None)
+    fetching.at(NOW)
+    fetching.settle()
+    assert reported(fetching) == ("PENDING", "Downloading")
+    assert fetching.plan().requeue_after is not None
+    fetching.at(NOW + timedelta(seconds=9))
     fetching.settle()
     assert reported(fetching) == ("PENDING", "Suspended")
     assert "set its spec.suspend to false" in fetching.status["message"]

@@ -280,8 +280,8 @@ def test_the_users_variables_come_after_the_pods_own() -> None:
         ("/config/config.yaml", "its configuration"),
         ("/workload/token", "volume data"),
         ("/app/secrets/s3.keys/token", "the keys of Secret s3.keys"),
-        ("/run/../config/x", "no absolute path"),
-        ("/run/", "no absolute path"),
+        ("/run/../config/x", "not an absolute path"),
+        ("/run/", "not an absolute path"),
     ],
 )
 def test_a_file_where_something_else_is_mounted_is_refused(file: str, why: str) -> None:

@@ -86,7 +86,7 @@ FULL = [GpuRoom("a", 0), GpuRoom("b", 0), GpuRoom("c", 0)]
         ),
     ],
 )  # fmt: skip
-def test_the_choice(
+def test_the_fewest_and_longest_overdue_holders_are_chosen(
     wanted: GpuDemand, holders: list[GpuHolder], rooms: list[GpuRoom], names: list[str]
 ) -> None:
     """By size first, then by how long the deadline has passed; on nodes where its pods fit."""

@@ -267,7 +267,7 @@ def test_a_requeued_job_can_be_ended_for_good_later(held: World) -> None:
     ],
 )
 @pytest.mark.parametrize("admitted", ["", "False"])
-def test_who_still_waits(status: Any, progress: str, admitted: str) -> None:
+def test_a_beneficiary_waits_until_it_runs_or_has_ended(status: Any, progress: str, admitted: str) -> None:
     """One that runs or has ended does not; one whose pods find no node does."""
     conditions = [{"type": "Admitted", "status": admitted}] if admitted else []
     assert progress_of({**status, "conditions": conditions}) == progress

@@ -32,7 +32,7 @@ def read(text: str | bytes, *, pieces: int = 1 << 20, unit: float = 0.001) -> tu
 
 
 def uses(found: Samples, namespace: str = "team", pod: str = "train") -> list[float | None]:
-    """Utilisation of a pod's GPUs."""
+    """Utilization of a pod's GPUs."""
     return sorted((gpu.use for gpu in found.of_pod(namespace, pod)), key=str)
 
 
@@ -69,7 +69,7 @@ def test_other_vendors_metrics_are_read_beside_each_other() -> None:
 
 @pytest.mark.parametrize("value", ["NaN", "-1", "100.1", "1e308", "+Inf", "-Inf", "1e999"])
 def test_what_is_no_percentage_is_no_figure(value: str) -> None:
-    """It is counted, and the GPU has no utilisation, also if another sample of it looks right."""
+    """It is counted, and the GPU has no utilization, also if another sample of it looks right."""
     line = 'gpu_gfx_activity{gpu_id="0",namespace="team",pod="train"}'
     found, _ = read(f"{line} {value}\n{line} 3\n")
     (gpu,) = found.of_pod("team", "train")

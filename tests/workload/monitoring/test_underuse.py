@@ -34,7 +34,7 @@ ENDING = replace(DEFAULTS, terminate_underutilized=True)
 
 
 def samples_of(pods: dict[str, Sequence[float]], namespace: str = "team") -> Samples:
-    """Samples of pods, by the utilisation of each GPU."""
+    """Samples of pods, by the utilization of each GPU."""
     found = Samples()
     for pod, values in pods.items():
         for gpu, value in enumerate(values):
@@ -124,7 +124,7 @@ class Workload:
             self.scrape(samples_of(given) if busy is not None else None)
 
 
-def test_three_low_readings_make_it_underutilised_and_one_busy_reading_ends_that() -> None:
+def test_three_low_readings_make_it_underutilized_and_one_busy_reading_ends_that() -> None:
     """A pause of a minute between two epochs is no news; work is."""
     it = Workload()
     it.run(2 * INTERVAL / 3600)

@@ -14,7 +14,7 @@ from kaiwo_sandbox.real_node import init
 from kaiwo_sandbox.real_node.requirements import PATH, path_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from kaiwo_sandbox.process import Process
 
@@ -74,21 +74,13 @@ def run(pid: int, arguments: Sequence[str], *, check: bool = True) -> subprocess
     return completed
 
 
-def start_program(
-    name: str,
-    pid: int,
-    arguments: Sequence[str],
-    *,
-    directory: Path,
-    environment: Mapping[str, str] | None = None,
-) -> Process:
+def start_program(name: str, pid: int, arguments: Sequence[str], *, directory: Path) -> Process:
     """Start a program in the namespaces, with a log and a pid file as `process.start` does.
 
     Raises:
         SandboxError: the program cannot be executed.
     """
-    merged = {"PATH": PATH, **(environment or {})}
-    entered = process.start(name, command(pid, arguments), directory=directory, environment=merged)
+    entered = process.start(name, command(pid, arguments), directory=directory, environment={"PATH": PATH})
     return _child(entered, directory)
 
 
