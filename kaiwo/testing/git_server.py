@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import subprocess
+import threading
 import time
 import urllib.parse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final
 from kaiwo.testing.serving import serving
 
 if TYPE_CHECKING:
-    import threading
     from collections.abc import Iterator
     from pathlib import Path
 
@@ -66,20 +66,13 @@ class _Handler(BaseHTTPRequestHandler):
             return
         if host.silent:
             host.silent.wait(20)
-        if host.busy:
-            host.busy -= 1
-            self._reply(503, b"")
+        if host.busy or host.gone:
+            host.busy -= not host.gone
+            self._reply(host.gone or 503, b"")
         elif host.private and self.headers.get("Authorization") != expected:
             self._reply(401, b"", **{"WWW-Authenticate": 'Basic realm="git"'})
         elif self.path.endswith("/objects/batch"):
-            objects = [
-                {
-                    **wanted,
-                    "actions": {"download": {"href": f"{host.url}/lfs/{wanted['oid']}"}},
-                }
-                for wanted in json.loads(body)["objects"]
-            ]
-            self._reply(200, json.dumps({"objects": objects}).encode())
+            self._batch(json.loads(body)["objects"])
         elif self.path.startswith("/lfs/") and host.moved:
             self._reply(302, b"", Location=host.moved)
         elif self.path.startswith("/lfs/") and host.expired:
@@ -92,12 +85,33 @@ class _Handler(BaseHTTPRequestHandler):
 
     do_POST = do_GET
 
+    def _batch(self, objects: list[dict[str, Any]]) -> None:
+        """Say where large files are, or why they are nowhere."""
+        host = self.server
+        if host.batch_error:
+            status, message = host.batch_error
+            if host.retry_after:
+                host.batch_error = ()
+            headers = {"Retry-After": host.retry_after} if host.retry_after else {}
+            self._reply(status, json.dumps({"message": message}).encode(), **headers)
+            return
+        entries = [
+            {**wanted, "actions": {"download": {"href": f"{host.url}/lfs/{wanted['oid']}"}}, **host.entry}
+            for wanted in objects
+        ]
+        host.entry = host.later_entry
+        self._reply(200, json.dumps({"objects": entries}).encode())
+
     def _large(self) -> None:
         """Answer with the large file, or with what is missing of it; once with a part of that."""
         host, begin = self.server, self.headers.get("Range", "")
         start = int(begin.removeprefix("bytes=").rstrip("-") or 0)
-        body, status = host.large[start:], 206 if begin else 200
+        whole = host.others.get(self.path.removeprefix("/lfs/"), host.large)
+        body, status = whole[start:], 206 if begin else 200
         host.ranges.append(begin)
+        if host.together:
+            with contextlib.suppress(threading.BrokenBarrierError):
+                host.together.wait(5)
         if host.torn:
             self.close_connection = True
             self._reply(status, body[: host.torn], **{"Content-Length": str(len(body))})
@@ -141,6 +155,12 @@ class GitHost(ThreadingHTTPServer):
         private: whether requests need `user` and `token`.
         modern: whether it speaks version 2 of git's protocol.
         large: content of the large file.
+        others: content of other large files, by their SHA-256.
+        together: answers with large files wait until so many are requested at once.
+        entry: what the batch API says of each large file, beside where it is.
+        later_entry: what it says from the second request on.
+        batch_error: status and message of the batch API; empty for none.
+        retry_after: seconds that the batch API names with its error, which then passes.
         moved: where large files are instead.
         torn: bytes after which the next answer with a large file ends; 0 for none.
         expired: requests for large files that are still refused.
@@ -150,6 +170,7 @@ class GitHost(ThreadingHTTPServer):
         cut: bytes after which a longer answer ends; 0 for none.
         pause: seconds before an answer of git.
         sent: bytes of git's answers.
+        gone: status that every request is answered with; 0 for none.
         busy: requests that are still answered with 503.
         silent: event that answers wait for.
         paths: of all requests.
@@ -165,10 +186,14 @@ class GitHost(ThreadingHTTPServer):
     modern = True
     user = "x-access-token"
     large = LARGE
+    together: threading.Barrier | None = None
+    batch_error: tuple[int, str] | tuple[()] = ()
+    retry_after = ""
     moved = ""
     torn = 0
     expired = 0
     sent = 0
+    gone = 0
     busy = 0
     silent: threading.Event | None = None
 
@@ -180,6 +205,9 @@ class GitHost(ThreadingHTTPServer):
         self.paths: list[str] = []
         self.ranges: list[str] = []
         self.given: list[tuple[str, str]] = []
+        self.others: dict[str, bytes] = {}
+        self.entry: dict[str, Any] = {}
+        self.later_entry: dict[str, Any] = {}
         super().__init__(("127.0.0.1", 0), _Handler)
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
 

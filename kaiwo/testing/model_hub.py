@@ -43,8 +43,18 @@ class _Handler(BaseHTTPRequestHandler):
         hub, path = self.server, self.path.partition("?")[0]
         self.close_connection = hub.closing or self.close_connection
         hub.requests.append((self.command, path, dict(self.headers.items())))
+        if hub.error and hub.error[0] in path:
+            if not hub.spared:
+                _, status, message = hub.error
+                return self._reply(status, b"{}", **({"X-Error-Message": message} if message else {}))
+            hub.spared -= 1
         if path.startswith("/cdn/"):
             return self._cdn()
+        return self._hub(path)
+
+    def _hub(self, path: str) -> None:
+        """Answer as the Hub."""
+        hub = self.server
         if "old/name" in path:
             return self._reply(307, Location=self.path.replace("old/name", "a/gated"))
         if "gated" in path and self.headers.get("Authorization") != f"Bearer {TOKEN}":
@@ -58,8 +68,10 @@ class _Handler(BaseHTTPRequestHandler):
             return self._reply(200, json.dumps([hub.entry(*file) for file in files.items()]).encode())
         if path.startswith("/api/models/"):
             siblings = [{"rfilename": name} for name in files]
-            return self._reply(200, json.dumps({"id": "a/b", "sha": COMMIT, "siblings": siblings}).encode())
-        name = path.partition(f"/resolve/{COMMIT}/")[2]
+            return self._reply(
+                200, json.dumps({"id": "a/b", "sha": hub.commit, "siblings": siblings}).encode()
+            )
+        name = path.partition(f"/resolve/{hub.commit}/")[2]
         if name not in files:
             return self._reply(404, b"{}", **{"X-Error-Code": "EntryNotFound"})
         if name == "model.safetensors":
@@ -68,14 +80,14 @@ class _Handler(BaseHTTPRequestHandler):
                 b"",
                 **{
                     "Location": hub.redirect,
-                    "X-Repo-Commit": COMMIT,
+                    "X-Repo-Commit": hub.commit,
                     "X-Linked-Etag": f'"{hub.oid}"',
                     "X-Linked-Size": str(hub.claimed or len(hub.model)),
                 },
             )
         body = files[name]
         etag = hashlib.sha1(body, usedforsecurity=False).hexdigest()
-        return self._reply(200, body, **{"ETag": f'"{etag}"', "X-Repo-Commit": COMMIT})
+        return self._reply(200, body, **{"ETag": f'"{etag}"', "X-Repo-Commit": hub.commit})
 
     do_HEAD = do_GET
 
@@ -113,6 +125,9 @@ class ModelHub(ThreadingHTTPServer):
         closing: whether each connection serves one request.
         cut: bytes after which the CDN ends; 0 for all.
         claimed: size that the Hub says the large file has; 0 for its own.
+        error: requests with this in their path are answered with this status and message; empty for none.
+        spared: requests of these that are answered as others before that.
+        commit: what its branches name.
         requests: method, path and headers of each request.
     """
 
@@ -123,6 +138,9 @@ class ModelHub(ThreadingHTTPServer):
     pause = 0.0
     sent = 0
     claimed = 0
+    error: tuple[str, int, str] | tuple[()] = ()
+    spared = 0
+    commit = COMMIT
     closing = False
     cut = 0
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import gzip
+import re
+import socket
 import ssl
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kaiwo_storage_s3_gcs_azure_git_hf.download import objects as stores
+from kaiwo_storage_s3_gcs_azure_git_hf.download import s3_endpoints
+from kaiwo_storage_s3_gcs_azure_git_hf.download.egress_proxy import EgressProxy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,6 +67,47 @@ def test_what_stays_is_reported_at_once_with_its_cause(
     objects.faults["a"] = fault
     download.assert_failed(download(download.one(objects.url)), code, "s3[0].buckets[0].files[0]", *words)
     assert len(objects.requests) <= 12  # redirects
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "code", "words"),
+    [
+        (
+            400,
+            "<Code>InvalidArgument</Code><Message>Access key has length 20, should be 32</Message>",
+            3,
+            ("HTTP 400 InvalidArgument: Access key has length 20, should be 32",),
+        ),
+        (
+            403,
+            "<Code>AccessDenied</Code><Message>bandwidth cap exceeded\nsee Caps &amp; more</Message>",
+            3,
+            ("access denied (HTTP 403 AccessDenied: bandwidth cap exceeded see Caps & more)",),
+        ),
+        (
+            403,
+            "<Code>SignatureDoesNotMatch</Code><Message>does not match</Message>",
+            3,
+            ("HTTP 403 SignatureDoesNotMatch", "check region"),
+        ),
+        (409, "<Code>AccountIsDisabled</Code>", 3, ("request refused (HTTP 409 AccountIsDisabled)",)),
+        (503, "<Code>SlowDown</Code><Message>Reduce</Message>", 6, ("HTTP 503 SlowDown: Reduce",)),
+    ],
+)
+def test_the_words_of_a_store_are_in_the_message(
+    download: Any, objects: Any, status: int, body: str, code: int, words: tuple[str, ...]
+) -> None:
+    """A status has many causes; other clients show what the store writes of it."""
+    objects.content = {"a": b"1"}
+
+    def fault(handler: Any) -> bool:
+        secret = "<StringToSign>CANARY</StringToSign>"
+        handler.reply(status, f"<?xml version='1.0'?><Error>{body}{secret}</Error>".encode())
+        return True
+
+    objects.faults[""] = fault
+    outcome = download(download.s3(objects.url, folders=[{"path": ".", "targetPath": "."}]))
+    download.assert_failed(outcome, code, "s3[0].buckets[0].folders[0]", *words)
 
 
 def test_a_web_site_is_no_object_store(download: Any, objects: Any) -> None:
@@ -153,7 +197,65 @@ def test_a_server_without_tls_is_reported(download: Any, objects: Any) -> None:
 )
 def test_the_region_is_read_from_every_kind_of_endpoint(host: str, region: str) -> None:
     """Who writes a region into the URL need not write it again."""
-    assert stores._aws_region(f"https://{host}") == region
+    assert s3_endpoints.region(f"https://{host}") == region
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("https://oss-cn-hangzhou.aliyuncs.com", "https://models.oss-cn-hangzhou.aliyuncs.com"),
+        ("https://models.oss-us-west-1.aliyuncs.com", "https://models.oss-us-west-1.aliyuncs.com"),
+        ("https://cos.ap-tokyo.myqcloud.com:443", "https://models.cos.ap-tokyo.myqcloud.com:443"),
+        ("https://s3.us-east-1.amazonaws.com", "https://s3.us-east-1.amazonaws.com/models"),
+        ("http://minio:9000/base", "http://minio:9000/base/models"),
+        ("https://oss-cn-x.aliyuncs.com.evil.com", "https://oss-cn-x.aliyuncs.com.evil.com/models"),
+    ],
+)
+def test_the_bucket_is_in_the_host_where_the_store_wants_it(url: str, expected: str) -> None:
+    """Some refuse it in the path; everywhere else it is there, which needs no name for each bucket."""
+    place, in_host = s3_endpoints.bucket_url(url, "models")
+    assert place == expected
+    assert in_host is not expected.endswith("/models")
+
+
+def test_a_store_with_the_bucket_in_its_host(
+    download: Any, objects: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lists, objects and the requests for checksums go there, signed for that host."""
+    real = socket.getaddrinfo
+
+    def resolve(host: Any, *rest: Any, **more: Any) -> Any:
+        return real("127.0.0.1" if host == "bucket.oss-test.localhost" else host, *rest, **more)
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    register = EgressProxy.register_endpoint
+
+    def registered(self: EgressProxy, url: str) -> str | None:
+        self._loopback.add("bucket.oss-test.localhost")
+        return register(self, url)
+
+    monkeypatch.setattr(EgressProxy, "register_endpoint", registered)
+    monkeypatch.setattr(s3_endpoints, "_BUCKET_IN_HOST", re.compile(r"oss-test\.localhost"))
+    # The server takes the first name of the path for its bucket, and the bucket itself for a folder.
+    objects.bucket, objects.content = "x", {"a": PLAIN * 3}
+    item = download.s3(
+        f"http://oss-test.localhost:{objects.port}", files=[{"path": "x/a", "targetPath": "a"}]
+    )["s3"][0]
+    item["accessKeyId"] = download.secret("id", "ID")
+    item["secretKey"] = download.secret("key", "CANARYKEY")
+    outcome = download({"s3": [item]})
+    assert outcome.code == 0, outcome.err
+    assert download.files() == {"a": PLAIN * 3}
+    assert objects.requests
+    hosts = {headers.get("Host", headers.get("host")) for _, _, headers in objects.requests}
+    assert hosts == {f"bucket.oss-test.localhost:{objects.port}"}
+    assert any("x-amz-checksum-mode" in headers for _, _, headers in objects.requests)
+
+
+def test_etags_that_resemble_checksums_are_not_compared() -> None:
+    """Every download from such a store would fail with exit 4."""
+    assert not s3_endpoints.has_md5_etags("https://us-east.object.fastlystorage.app")
+    assert s3_endpoints.has_md5_etags("https://s3.us-east-1.amazonaws.com")
 
 
 @pytest.mark.parametrize("how", ["files", "folders"])

@@ -215,6 +215,44 @@ def test_what_does_not_exist_is_exit_3(download: Any, hub: ModelHub, item: dict[
     assert_failed(download, run(download, hub, item), 3, word)
 
 
+@pytest.mark.parametrize(
+    ("status", "message", "code", "words"),
+    [
+        (429, "", 6, ("HTTP 429", "too many requests", "HF_TOKEN")),
+        (503, "", 6, ("HTTP 503",)),
+        (451, "Unavailable for legal reasons", 3, ("HTTP 451: Unavailable for legal reasons",)),
+        (403, "Access to this resource is disabled.", 3, ("the Hub disabled the repository",)),
+        (401, "Invalid credentials in Authorization header", 3, ("HTTP 401: Invalid", "check HF_TOKEN")),
+    ],
+)
+def test_an_error_of_the_hub_is_named(
+    download: Any, hub: ModelHub, status: int, message: str, code: int, words: tuple[str, ...]
+) -> None:
+    """A Hub that answers is not reported as one that does not, and what stays is not tried again."""
+    hub.error = ("/api/models/", status, message)
+    download.limits["retrySeconds"] = 0 if code == 6 else 600
+    assert_failed(download, run(download, hub, {"repoId": "a/b"}), code, *words)
+
+
+def test_the_commit_of_the_plan_is_downloaded(download: Any, hub: ModelHub) -> None:
+    """The branch may move during hours of a download, and the Hub may fail: it is not asked again."""
+    assert run(download, hub, {"repoId": "a/b"}).returncode == 0
+    hub.commit, hub.small["config.json"] = "d" * 40, b'{"a": 2}'
+    hub.error, hub.spared = ("/api/models/a/b/revision", 503, ""), 1
+    done = run(download, hub, {"repoId": "a/b"})
+    assert done.returncode == 0, done.stderr
+    cache = download.root / "hf" / "hub" / "models--a--b"
+    assert (cache / "refs" / "main").read_text() == hub.commit
+    assert (cache / "snapshots" / hub.commit / "config.json").read_bytes() == b'{"a": 2}'
+
+
+def test_an_error_of_the_cdn_is_named(download: Any, hub: ModelHub, cdn: ModelHub) -> None:
+    """For large files, which the client does not download."""
+    hub.model = cdn.large = random.Random(2).randbytes(20 * 1024**2)
+    cdn.error = ("/cdn/", 503, "")
+    assert_failed(download, run(download, hub, {"repoId": "a/b"}), 6, "model.safetensors of a/b", "HTTP 503")
+
+
 def test_content_that_is_not_what_the_hub_says_fails(download: Any, hub: ModelHub, cdn: ModelHub) -> None:
     """Exit 4, and the file is gone."""
     cdn.large = LARGE[:-1] + b"x"

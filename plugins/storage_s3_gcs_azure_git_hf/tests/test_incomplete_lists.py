@@ -90,3 +90,20 @@ def test_a_store_that_cannot_list_from_a_key_on_is_no_failure(
     assert outcome.code == 0, outcome.err
     assert download.files() == EXPECTED
     assert len(refused) == 1
+
+
+@pytest.mark.parametrize(("count", "code"), [(1500, 3), (7, 0)])
+def test_a_store_that_knows_only_the_first_version_of_lists(
+    download: Any, objects: Any, count: int, code: int
+) -> None:
+    """It ignores start-after and gives no token: a list that ends with a full page is not taken for whole."""
+    keys = [f"m/{index:04}" for index in range(count)]
+    objects.content = dict.fromkeys(keys, b"x")
+    objects.etags = {key: f'"{key}"' for key in keys}
+    objects.faults[""] = lambda handler: page(handler, keys[:1000])
+    outcome = download(download.s3(objects.url, folders=FOLDERS))
+    if code:
+        download.assert_failed(outcome, code, "s3[0].buckets[0].folders[0]", "cut after 1000 objects")
+    else:
+        assert outcome.code == 0, outcome.err
+        assert len(download.files()) == count

@@ -152,10 +152,40 @@ def test_a_file_without_etag_that_changes_is_no_mixture(configured: Any, objects
     outcome = configured({"http": [unchecked]})
     assert any(wanted.startswith("bytes=65536-") for wanted in seen)
     if changes:
-        configured.assert_failed(outcome, 4, "http[0]", "changed during the download")
+        configured.assert_failed(outcome, 4, "http[0]", "changed during the download", "set sha256")
     else:
         assert outcome.code == 0, outcome.err
         assert configured.files() == {"x/file": old}
+
+
+@pytest.mark.parametrize(("size", "checked"), [(200_000, True), (1000, False)])
+def test_servers_of_one_file_that_differ_in_the_time_of_its_last_change(
+    configured: Any, objects: Any, size: int, checked: bool
+) -> None:
+    """Mirrors behind one name do; no mixture goes unseen with a sha256, and a file of one part is none."""
+    body = random.Random(3).randbytes(size)
+    objects.content["file"] = body
+    minutes = iter(range(60))
+
+    def mirrored(handler: Any) -> bool:
+        extra = {
+            "Accept-Ranges": "bytes",
+            "Last-Modified": f"Sun, 22 Nov 2026 10:{next(minutes):02}:00 GMT",
+        }
+        if wanted := handler.headers.get("Range", ""):
+            first, _, last = wanted.removeprefix("bytes=").partition("-")
+            start, end = int(first), min(int(last), size - 1)
+            extra["Content-Range"] = f"bytes {start}-{end}/{size}"
+            handler.reply(206, body[start : end + 1], **extra)
+        else:
+            handler.reply(200, body, **extra)
+        return True
+
+    objects.faults["file"] = mirrored
+    wanted = item(configured, f"{objects.url}/bucket/file", body)
+    outcome = configured({"http": [wanted if checked else {**wanted, "sha256": None}]})
+    assert outcome.code == 0, outcome.err
+    assert configured.files() == {"x/file": body}
 
 
 @pytest.mark.parametrize(

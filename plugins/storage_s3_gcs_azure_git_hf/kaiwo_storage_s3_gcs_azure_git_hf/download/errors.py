@@ -6,6 +6,7 @@ The Job fails at once on 2, 3 and 4, and is tried again on 5 and 6.
 from __future__ import annotations
 
 import errno
+import html
 import re
 import traceback
 from pathlib import Path
@@ -81,14 +82,26 @@ class DiskFullError(DownloadError):
 
 
 class NetworkError(DownloadError):
-    """The network or the server did not recover in time."""
+    """The network or the server did not recover in time.
+
+    Attributes:
+        retry_after: seconds that the server asks to wait before the next request; 0 when it names none.
+    """
 
     code = 6
+
+    def __init__(self, where: str, message: str, next_step: str, retry_after: float = 0.0) -> None:
+        super().__init__(where, message, next_step)
+        self.retry_after = retry_after
 
 
 _STATUS = re.compile(r"status code: (\d{3})")
 _BODY_CODE = re.compile(r"<Code>(\w+)</Code>")
-_BAD, _DENIED, _TIMEOUT, _TOO_MANY, _SERVER, _UNAVAILABLE = 400, 403, 408, 429, 500, 503
+_BODY_MESSAGE = re.compile(r"<Message>([^<]+)</Message>")
+_MAX_REASON = 200
+"""Characters of a store's own words in a message."""
+
+_BAD, _UNAUTHORIZED, _DENIED, _TIMEOUT, _TOO_MANY, _SERVER, _UNAVAILABLE = 400, 401, 403, 408, 429, 500, 503
 
 _Reason: TypeAlias = tuple[type[DownloadError], str, str]
 
@@ -177,7 +190,8 @@ def to_download_error(where: str, name: str, error: BaseException) -> DownloadEr
     status = http_status(error)
     code = _BODY_CODE.search(str(error))
     known = (code and _CODES.get(code[1])) or (_library_reason(error) if status is None else None)
-    response = f" (HTTP {status}{' ' + code[1] if code else ''})" if status else ""
+    answer = f"HTTP {status}{' ' + code[1] if code else ''}{_stores_words(error)}" if status else ""
+    response = f" ({answer})" if answer else ""
     if known:
         kind, message, next_step = known
         return kind(where, f"{name}: {message}{response}", next_step)
@@ -200,15 +214,24 @@ def to_download_error(where: str, name: str, error: BaseException) -> DownloadEr
     if is_transient(error):
         return NetworkError(
             where,
-            f"{name}: download failed: {f'HTTP {status}' if status else 'no response'}",
+            f"{name}: download failed: {answer or 'no response'}",
             "check the endpoint and the network",
         )
     if not isinstance(error, exceptions.BaseError):
         return internal_error(where, name, error)
+    what = "access denied" if status in (None, _BAD, _UNAUTHORIZED, _DENIED) else "request refused"
     also = {_BAD: "region and endpoint, ", _DENIED: "that it exists, "}.get(status or 0, "")
+    if code and code[1] == "SignatureDoesNotMatch":
+        also = "region and endpoint, "  # stores other than Amazon's answer so to another region
     return NotAvailableError(
-        where, f"{name}: access denied{response}", f"check {also}the credentials and their permissions"
+        where, f"{name}: {what}{response}", f"check {also}the credentials and their permissions"
     )
+
+
+def _stores_words(error: BaseException) -> str:
+    """What a store writes of an error, behind a colon; empty when it writes nothing."""
+    found = _BODY_MESSAGE.search(str(error))
+    return f": {' '.join(html.unescape(found[1]).split())[:_MAX_REASON]}" if found else ""
 
 
 def _volume_error(where: str, name: str, error: OSError) -> DownloadError:
@@ -235,12 +258,13 @@ def internal_error(where: str, name: str, error: BaseException) -> InternalError
     return InternalError(where, f"{name}: internal error: {describe(error)}", "report it with this line")
 
 
-def changed_error(where: str, name: str, response: str = "") -> IntegrityError:
+def changed_error(where: str, name: str, response: str = "", advice: str = "") -> IntegrityError:
     """The error for an object that is no longer the one that was planned."""
+    step = "run the download again when nothing writes to it"
     return IntegrityError(
         where,
         f"{name} changed during the download{response}",
-        "run the download again when nothing writes to it",
+        f"{step}, {advice}" if advice else step,
     )
 
 

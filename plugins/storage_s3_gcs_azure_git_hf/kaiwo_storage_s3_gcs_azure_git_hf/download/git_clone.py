@@ -30,6 +30,7 @@ _STOP_POLL_SECONDS = 0.5
 _USER_WITHOUT_NAME = "x-access-token"
 """Hosts take any user name with a token; this is the one GitHub documents."""
 
+_SHA256_DIGITS = 64
 _SUBMODULE = "160000 "
 """The mode of a submodule in a tree; its files are not fetched."""
 
@@ -91,6 +92,8 @@ class GitClone:
             "KAIWO_TOKEN_FILE": _mount_path(source.item.token),
             **_certificates(),
         }
+        # The hash of a commit tells which function its repository uses; else the server does.
+        self._sha256 = len(source.item.exact_commit or "") == _SHA256_DIGITS
         self._fetched = False
         self.submodules: list[str] = []
 
@@ -188,10 +191,19 @@ class GitClone:
             return None
 
     def _fetch(self, *, full: bool) -> None:
+        try:
+            self._fetch_once(full=full)
+        except GitError as error:
+            if self._sha256 or not git_output.server_has_sha256(str(error)):
+                raise
+            self._sha256 = True
+            self._fetch_once(full=full)
+
+    def _fetch_once(self, *, full: bool) -> None:
         self._fetched = False
         for path in self.work.iterdir():
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
-        self._git("init", "--quiet", "--template=")
+        self._git("init", "--quiet", "--template=", *(["--object-format=sha256"] if self._sha256 else []))
         if self._item.part:
             patterns = self.work / ".git" / "info" / "sparse-checkout"
             patterns.parent.mkdir(exist_ok=True)

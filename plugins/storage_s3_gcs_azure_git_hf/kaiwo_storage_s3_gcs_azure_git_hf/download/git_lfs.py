@@ -7,11 +7,13 @@ stays in the state folder of the volume until all files are there, so an interru
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
 import re
 import shutil
-from dataclasses import dataclass
+import threading
+from dataclasses import dataclass, field
 from functools import partial
 from http.client import PARTIAL_CONTENT, HTTPException
 from typing import TYPE_CHECKING, Any
@@ -35,8 +37,10 @@ from kaiwo_storage_s3_gcs_azure_git_hf.download.http_client import (
     crosses_origin,
 )
 from kaiwo_storage_s3_gcs_azure_git_hf.download.journal import fingerprint
+from kaiwo_storage_s3_gcs_azure_git_hf.download.parallel import run_parallel
 
 if TYPE_CHECKING:
+    from http.client import HTTPResponse
     from pathlib import Path
 
     from kaiwo_storage_s3_gcs_azure_git_hf.download.git_source import GitSource
@@ -44,12 +48,24 @@ if TYPE_CHECKING:
 
 _MAX_POINTER_BYTES = 1024
 _POINTER = re.compile(
-    rb"version https://git-lfs\.github\.com/spec/v1\n(?:.*\n)*?oid sha256:([0-9a-f]{64})\nsize (\d+)\n"
+    rb"version (?:https://git-lfs\.github\.com/spec/v1|https://hawser\.github\.com/spec/v1|"
+    rb"http://git-media\.io/v/2)\r?\n(?:.*\n)*?oid sha256:([0-9a-f]{64})\r?\nsize (\d+)\r?(?:\n|\Z)"
 )
+"""What git-lfs takes for a pointer: its versions differ in the URL; the last line break may be missing."""
+
 _MEDIA_TYPE = "application/vnd.git-lfs+json"
 _BATCH_SIZE = 100
+_PARALLEL_FILES = 4
 _MAX_BATCH_RESPONSE = 4 * 1024**2
 """Bytes of a response of the batch API; one of 100 files with signed URLs has about 200 KiB."""
+
+_MAX_ERROR_BODY = 64 * 1024
+_MAX_REASON = 200
+"""Characters of a server's own words in a message."""
+
+_MISSING = (404, 410)
+_PERMANENT = (501, 507, 509)
+"""Server errors that another try does not change; LFS servers answer 509 when a quota is spent."""
 
 _CHUNK_BYTES = 1024**2
 _FAILURES = (OSError, HTTPException, RedirectError, ValueError, KeyError, TypeError, AttributeError)
@@ -78,14 +94,21 @@ def fetch(source: GitSource, tree: Path, progress: DownloadProgress, configured_
     copies = size - sum(size for _, size in stored)
     free_space.check_free_space(source.where, source.volume, max(left, 0) + copies)
     url = _batch_url(source, configured_url)
-    wanted = list(stored)
-    for start in range(0, len(wanted), _BATCH_SIZE):
-        batch = wanted[start : start + _BATCH_SIZE]
-        missing = {pointer for pointer in batch if _bytes_of(stored[pointer]) != pointer[1]}
-        actions = _actions(source, url, missing) if missing else {}
-        for pointer in batch:
-            task = _LfsObject(source, url, names[pointer], pointer, stored[pointer])
-            task.fetch(actions, progress)
+    missing = [pointer for pointer, path in stored.items() if _bytes_of(path) != pointer[1]]
+    batches = {
+        pointer: batch
+        for start in range(0, len(missing), _BATCH_SIZE)
+        for batch in [_Batch(source, url, missing[start : start + _BATCH_SIZE])]
+        for pointer in batch.wanted
+    }
+    tasks = [
+        _LfsObject(
+            source, batches.get(pointer) or _Batch(source, url, [pointer]), names[pointer], pointer, path
+        )
+        for pointer, path in stored.items()
+    ]
+    actions = [partial(task.fetch, progress) for task in tasks]
+    run_parallel(actions, _PARALLEL_FILES, "lfs", source.session.stop)
     _put_in_place(pointers, stored)
     for path in source.volume.state_folder().glob(f"{_prefix(source)}*"):
         path.unlink()
@@ -159,12 +182,37 @@ def _batch_url(source: GitSource, configured: str | None) -> str:
     return f"{url}/objects/batch"
 
 
-def _actions(source: GitSource, url: str, wanted: set[tuple[str, int]]) -> dict[str, dict[str, Any]]:
-    """Where the server has content, by its SHA-256; the URLs are valid for a while."""
-    return source.session.retry(partial(_request_actions, source, url, wanted))
+@dataclass(slots=True)
+class _Batch:
+    """Some files whose places are requested together, when the first of them is downloaded.
+
+    Attributes:
+        source: the repository.
+        url: URL of the batch API.
+        wanted: SHA-256 and size of each file.
+    """
+
+    source: GitSource
+    url: str
+    wanted: list[tuple[str, int]]
+    _entries: dict[str, dict[str, Any]] | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def entry(self, oid: str) -> dict[str, Any]:
+        """What the server says of a file; its URL is valid for a while."""
+        with self._lock:
+            if self._entries is None:
+                request = partial(_request_entries, self.source, self.url, self.wanted)
+                self._entries = self.source.session.retry(request)
+            return self._entries.get(oid, {})
+
+    def fresh_entry(self, pointer: tuple[str, int]) -> dict[str, Any]:
+        """What the server says of a file now."""
+        return _request_entries(self.source, self.url, [pointer]).get(pointer[0], {})
 
 
-def _request_actions(source: GitSource, url: str, wanted: set[tuple[str, int]]) -> dict[str, dict[str, Any]]:
+def _request_entries(source: GitSource, url: str, wanted: list[tuple[str, int]]) -> dict[str, dict[str, Any]]:
+    """What the server says of files, by SHA-256."""
     body = {
         "operation": "download",
         "transfers": ["basic"],
@@ -178,11 +226,33 @@ def _request_actions(source: GitSource, url: str, wanted: set[tuple[str, int]]) 
             credentials=_credentials(source, url),
             body=json.dumps(body).encode(),
         ) as response:
-            check_status(response)
+            _check_status(response)
             objects = json.loads(response.read(_MAX_BATCH_RESPONSE))["objects"]
-            return {entry["oid"]: entry.get("actions", {}).get("download", {}) for entry in objects}
+            return {entry["oid"]: entry for entry in objects}
     except _FAILURES as error:
         raise _to_download_error(source, "LFS files", error) from None
+
+
+def _check_status(response: HTTPResponse) -> None:
+    """Check that a response has a status of success.
+
+    Raises:
+        HttpStatusError: it has another, with the server's message.
+    """
+    try:
+        check_status(response)
+    except HttpStatusError as error:
+        reason = ""
+        with contextlib.suppress(ValueError, OSError, HTTPException):
+            answer = json.loads(response.read(_MAX_ERROR_BODY))
+            reason = _reason(answer)
+        raise HttpStatusError(error.status, reason, error.retry_after) from None
+
+
+def _reason(answer: object) -> str:
+    """The message in an error of the batch API; empty when there is none."""
+    message = answer.get("message") if isinstance(answer, dict) else None
+    return " ".join(message.split())[:_MAX_REASON] if isinstance(message, str) else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,19 +261,19 @@ class _LfsObject:
 
     Attributes:
         source: the repository.
-        batch_url: URL of the batch API.
+        batch: tells where it is.
         name: name of a file that has it, for messages.
         pointer: its SHA-256 and its size.
         path: where it is stored until all files are there.
     """
 
     source: GitSource
-    batch_url: str
+    batch: _Batch
     name: str
     pointer: tuple[str, int]
     path: Path
 
-    def fetch(self, actions: dict[str, dict[str, Any]], progress: DownloadProgress) -> None:
+    def fetch(self, progress: DownloadProgress) -> None:
         """Download what is missing of it, and check it.
 
         Raises:
@@ -211,14 +281,14 @@ class _LfsObject:
         """
         existing = _bytes_of(self.path)
         progress.skip(existing)
-        self._download(actions, progress)
+        self._download(progress)
         if self._is_intact():
             return
         self.path.unlink()
         if existing:
             # What an earlier run wrote may have been lost with the node's memory.
             progress.add(-self.pointer[1])
-            self._download(actions, progress)
+            self._download(progress)
             if self._is_intact():
                 return
             self.path.unlink()
@@ -231,40 +301,78 @@ class _LfsObject:
     def _is_intact(self) -> bool:
         return checksums.sha256_of(self.path) == self.pointer[0]
 
-    def _download(self, actions: dict[str, dict[str, Any]], progress: DownloadProgress) -> None:
+    def _download(self, progress: DownloadProgress) -> None:
+        if self.path.exists() and _bytes_of(self.path) == self.pointer[1]:
+            return
         retry = self.source.session.retry
+        entry = self.batch.entry(self.pointer[0])
         try:
-            retry(partial(self._resume, actions, progress))
+            retry(partial(self._resume, entry, progress))
         except NotAvailableError:
             # The URL may have expired while other files were downloaded.
-            actions = _actions(self.source, self.batch_url, {self.pointer})
-            retry(partial(self._resume, actions, progress))
+            retry(partial(self._resume_anew, progress))
 
-    def _resume(self, actions: dict[str, dict[str, Any]], progress: DownloadProgress) -> None:
+    def _resume_anew(self, progress: DownloadProgress) -> None:
+        """Ask where it is, and download what is missing."""
+        entry = self.batch.fresh_entry(self.pointer)
+        status, reason = _error_of(entry)
+        if _is_transient(status):
+            raise NetworkError(
+                self.source.where,
+                f"LFS file {self.name}: download failed: {HttpStatusError(status, reason)}",
+                "check the LFS server",
+            )
+        self._resume(entry, progress)
+
+    def _url(self, entry: dict[str, Any]) -> str:
+        """Where it is.
+
+        Raises:
+            NotAvailableError: the server does not have it, or does not give it.
+        """
+        action = _action(entry)
+        if url := str(action.get("href") or ""):
+            return url
+        status, reason = _error_of(entry)
+        if not status or status in _MISSING:
+            said = f" ({reason})" if reason else ""
+            raise NotAvailableError(
+                self.source.where,
+                f"LFS file {self.name} not found on the server{said}",
+                "push it with git lfs push",
+            )
+        raise NotAvailableError(
+            self.source.where,
+            f"LFS file {self.name} refused by the server: {HttpStatusError(status, reason)}",
+            "check the token, and the LFS server",
+        )
+
+    def _resume(self, entry: dict[str, Any], progress: DownloadProgress) -> None:
         """Download what is missing; the bytes stay when the connection breaks."""
-        source, (oid, size) = self.source, self.pointer
+        source, size = self.source, self.pointer[1]
         existing = _bytes_of(self.path)
         if existing == size and self.path.exists():
             return
-        action = actions.get(oid)
-        url = str(action.get("href") or "") if isinstance(action, dict) else ""
-        if not isinstance(action, dict) or not url:
-            raise NotAvailableError(
-                source.where, f"LFS file {self.name} not found on the server", "push it with git lfs push"
-            )
+        url = self._url(entry)
+        # A signature in the URL does not go with a header that has another.
+        own = {} if entry.get("authenticated") is True else _credentials(source, url)
         try:
             with source.session.http_client.send(
                 "GET",
                 url,
                 headers={"Range": f"bytes={existing}-"} if 0 < existing < size else None,
-                credentials={**_credentials(source, url), **(action.get("header") or {})},
+                credentials={**own, **(_action(entry).get("header") or {})},
             ) as response:
-                check_status(response)
+                _check_status(response)
                 resumed = response.status == PARTIAL_CONTENT
                 with self.path.open("ab" if resumed else "wb") as out:
                     have = out.tell()
                     progress.add(have - existing)
-                    while have <= size and (data := response.read(_CHUNK_BYTES)):
+                    while (
+                        have <= size
+                        and not source.session.stop.is_set()
+                        and (data := response.read(_CHUNK_BYTES))
+                    ):
                         out.write(data)
                         have += len(data)
                         progress.add(len(data))
@@ -278,6 +386,24 @@ class _LfsObject:
             )
 
 
+def _action(entry: dict[str, Any]) -> dict[str, Any]:
+    """How a file is downloaded; empty when the server does not say."""
+    actions = entry.get("actions")
+    action = actions.get("download") if isinstance(actions, dict) else None
+    return action if isinstance(action, dict) else {}
+
+
+def _error_of(entry: dict[str, Any]) -> tuple[int, str]:
+    """Status and message of a file that the server does not give; 0 when it has no status."""
+    error = entry.get("error")
+    code = error.get("code") if isinstance(error, dict) else None
+    return code if isinstance(code, int) else 0, _reason(error)
+
+
+def _is_transient(status: int) -> bool:
+    return is_retryable_status(status) and status not in _PERMANENT
+
+
 def _to_download_error(source: GitSource, what: str, error: Exception) -> DownloadError:
     name = f"{what} of {source.item.repository}"
     if blocked := source.session.proxy.last_blocked():
@@ -286,11 +412,16 @@ def _to_download_error(source: GitSource, what: str, error: Exception) -> Downlo
         )
     if isinstance(error, RedirectError):
         return ConfigError(source.where, f"{name}: redirect blocked: {error}", "check the LFS server")
-    if isinstance(error, HttpStatusError) and not is_retryable_status(error.status):
+    if isinstance(error, HttpStatusError) and not _is_transient(error.status):
         return NotAvailableError(
             source.where, f"{name}: download failed: {error}", "check the token, and that the file exists"
         )
     if isinstance(error, OSError) and is_disk_full(error):
         return DiskFullError(source.where, f"{name}: no space left on the volume", "increase storageSize")
     cause = str(error) if isinstance(error, HttpStatusError) else "no valid response"
-    return NetworkError(source.where, f"{name}: download failed: {cause}", "check the host and the network")
+    return NetworkError(
+        source.where,
+        f"{name}: download failed: {cause}",
+        "check the host and the network",
+        error.retry_after if isinstance(error, HttpStatusError) else 0.0,
+    )

@@ -32,6 +32,12 @@ _REASONS: tuple[tuple[str, Kind, str, str], ...] = (
         "check username and token, and their permissions",
     ),
     (
+        r"error: (410|451)",
+        NotAvailableError,
+        "the server no longer gives the repository",
+        "choose another one",
+    ),
+    (
         r"not found|error: 404",
         NotAvailableError,
         "repository not found",
@@ -40,7 +46,8 @@ _REASONS: tuple[tuple[str, Kind, str, str], ...] = (
     (
         (
             r"remote ref|not our ref|unadvertised|not a tree|unknown revision|did not match|"
-            r"unable to read tree|invalid reference|is not a commit|cannot switch branch|does not take a path"
+            r"unable to read tree|invalid reference|is not a commit|cannot switch branch|"
+            r"does not take a path|mismatched algorithms"
         ),
         NotAvailableError,
         "branch or commit not found",
@@ -56,6 +63,11 @@ def find_reason(output: str) -> tuple[Kind, str, str] | None:
         if re.search(pattern, output, re.IGNORECASE):
             return kind, message, next_step
     return None
+
+
+def server_has_sha256(output: str) -> bool:
+    """Whether git could not fetch into a repository with SHA-1 hashes because the server's are SHA-256."""
+    return "mismatched algorithms" in output and "server sha256" in output
 
 
 def full_fetch_may_help(output: str) -> bool:

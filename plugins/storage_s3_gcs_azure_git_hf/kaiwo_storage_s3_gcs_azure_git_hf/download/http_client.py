@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from functools import cache
 from typing import TYPE_CHECKING, Final
 from urllib.parse import SplitResult, urljoin, urlsplit
@@ -39,11 +40,20 @@ class HttpStatusError(OSError):
 
     Attributes:
         status: the HTTP status.
+        retry_after: seconds that the server asks to wait before the next request; 0 when it names none.
     """
 
-    def __init__(self, status: int) -> None:
-        super().__init__(f"HTTP {status}")
+    def __init__(self, status: int, reason: str = "", retry_after: float = 0.0) -> None:
+        """Describe the response.
+
+        Args:
+            status: the HTTP status.
+            reason: what the server says of it; empty when it says nothing.
+            retry_after: seconds that it asks to wait.
+        """
+        super().__init__(f"HTTP {status}: {reason}" if reason else f"HTTP {status}")
         self.status = status
+        self.retry_after = retry_after
 
 
 class HttpClient:
@@ -175,7 +185,19 @@ def check_status(response: HTTPResponse) -> None:
         HttpStatusError: it has another.
     """
     if response.status not in _SUCCESSFUL:
-        raise HttpStatusError(response.status)
+        wait = retry_after_seconds(response.getheader("retry-after") or "")
+        raise HttpStatusError(response.status, retry_after=wait)
+
+
+def retry_after_seconds(value: str) -> float:
+    """Parse a Retry-After header (RFC 9110 10.2.3: seconds, or a date); 0 when it is neither."""
+    if value.strip().isdecimal():
+        return float(value)
+    import email.utils
+
+    with contextlib.suppress(ValueError, TypeError):
+        return max(email.utils.parsedate_to_datetime(value).timestamp() - time.time(), 0.0)
+    return 0.0
 
 
 def crosses_origin(source: SplitResult, target: SplitResult) -> bool:

@@ -26,11 +26,14 @@ from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import (
     NetworkError,
     NotAvailableError,
     is_disk_full,
+    is_retryable_status,
 )
 from kaiwo_storage_s3_gcs_azure_git_hf.items import HuggingFaceDownloadItem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from huggingface_hub.errors import HfHubHTTPError
 
     from kaiwo_storage_s3_gcs_azure_git_hf.download.progress import DownloadProgress
     from kaiwo_storage_s3_gcs_azure_git_hf.download.session import DownloadSession
@@ -39,6 +42,9 @@ if TYPE_CHECKING:
 ENDPOINT = "https://huggingface.co"
 _PARALLEL_FILES = 4
 _WATCH_SECONDS = 0.5
+_BAD_REQUEST, _TOO_MANY = 400, 429
+_MAX_REASON = 200
+"""Characters of the Hub's own words in a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +90,11 @@ class HubTask:
             self.volume.check_inside(self.where, str(folder))
         if self.alone:
             hub_blobs.remove_incomplete(cache, self.item.repo_id)
-        snapshot = partial(snapshot_download, **arguments)
-        planned = self._request(partial(snapshot, dry_run=True))
+        planned = self._request(partial(snapshot_download, **arguments, dry_run=True))
         self._check_files({info.filename for info in planned})
+        commit: str = planned[0].commit_hash
+        # With a branch the client would ask again, and take a commit that was not planned where it has moved.
+        snapshot = partial(snapshot_download, **{**arguments, "revision": commit})
         size = sum(_size_of(info) for info in planned if info.will_download)
         whole = sum(map(_size_of, planned))
         self.session.budget.add(self.where, files=len(planned), size=whole)
@@ -188,17 +196,8 @@ class HubTask:
                 return NotAvailableError(
                     self.where, f"{name}: repository not found or private", "check repoId and HF_TOKEN"
                 )
-            if isinstance(found, errors.HfHubHTTPError) and found.response.status_code in (
-                400,
-                401,
-                403,
-                404,
-            ):
-                return NotAvailableError(
-                    self.where,
-                    f"{name}: download failed: HTTP {found.response.status_code}",
-                    "check HF_TOKEN",
-                )
+            if isinstance(found, errors.HfHubHTTPError) and found.response.status_code >= _BAD_REQUEST:
+                return self._status_error(name, found)
             if local := self._local_error(name, found):
                 return local
         if any("consistency check" in str(found).lower() for found in chain):
@@ -210,6 +209,26 @@ class HubTask:
         return NetworkError(
             self.where, f"{name}: download failed: no response", "check HF_ENDPOINT and the network"
         )
+
+    def _status_error(self, name: str, error: HfHubHTTPError) -> DownloadError:
+        """The error for a response of the Hub."""
+        from huggingface_hub.errors import DisabledRepoError
+
+        if isinstance(error, DisabledRepoError):
+            return NotAvailableError(
+                self.where, f"{name}: the Hub disabled the repository", "choose another one"
+            )
+        status, said = error.response.status_code, (error.server_message or "").strip()
+        what = f"{name}: download failed: HTTP {status}{f': {said[:_MAX_REASON]}' if said else ''}"
+        if not is_retryable_status(status):
+            return NotAvailableError(self.where, what, "check HF_TOKEN")
+        if status == _TOO_MANY:
+            return NetworkError(
+                self.where,
+                f"{what}, too many requests",
+                "wait some minutes, or set HF_TOKEN, with which the Hub allows more",
+            )
+        return NetworkError(self.where, what, "check HF_ENDPOINT and the network")
 
     def _local_error(self, name: str, error: BaseException) -> DownloadError | None:
         """The error for what the client does not, or cannot, write."""

@@ -12,13 +12,13 @@ import http.client
 import importlib.util
 import os
 import re
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kaiwo_storage_s3_gcs_azure_git_hf.download import checksums, errors, http_client
 from kaiwo_storage_s3_gcs_azure_git_hf.download.journal import fingerprint
+from kaiwo_storage_s3_gcs_azure_git_hf.download.parallel import run_parallel
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -127,12 +127,8 @@ def fetch(
     Raises:
         DownloadError: one cannot be downloaded, or has another SHA-256.
     """
-    with ThreadPoolExecutor(_PARALLEL_FILES, "hub") as pool:
-        running = [
-            pool.submit(_fetch, blob, _partial_path(state_folder, blob), session, progress) for blob in blobs
-        ]
-        for future in running:
-            future.result()
+    actions = [partial(_fetch, blob, _partial_path(state_folder, blob), session, progress) for blob in blobs]
+    run_parallel(actions, _PARALLEL_FILES, "hub", session.stop)
 
 
 def partial_bytes(blobs: Iterable[HubBlob], state_folder: Path) -> int:
@@ -268,8 +264,12 @@ def _to_download_error(blob: HubBlob, session: DownloadSession, error: Exception
         return errors.DiskFullError(
             blob.where, f"{blob.name}: no space left on the volume", "increase storageSize"
         )
+    cause = str(error) if isinstance(error, http_client.HttpStatusError) else "no response"
     return errors.NetworkError(
-        blob.where, f"{blob.name}: download failed: no response", "check HF_ENDPOINT and the network"
+        blob.where,
+        f"{blob.name}: download failed: {cause}",
+        "check HF_ENDPOINT and the network",
+        error.retry_after if isinstance(error, http_client.HttpStatusError) else 0.0,
     )
 
 

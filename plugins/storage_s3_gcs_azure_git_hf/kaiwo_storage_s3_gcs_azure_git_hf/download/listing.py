@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from kaiwo_storage_s3_gcs_azure_git_hf.download.transfer_types import ObjectStore
 
 _CHUNK: Final = 1000
+_PAGE: Final = 1000
+"""Objects in a full page of a list, in every store that has the interface of S3."""
+
 _START_UNSUPPORTED: Final = (400, 501)
 """What stores answer that cannot list from a key on."""
 
@@ -27,11 +30,14 @@ def list_objects(where: str, store: ObjectStore, prefix: str, budget: DownloadBu
 
     Raises:
         ConfigError: there are too many, or two keys differ only in slashes at their ends.
-        NotAvailableError: the store sends pages twice, and cannot list from a key on.
+        NotAvailableError: the store sends pages twice, or ends the list with a full page, and does not list
+            from a key on.
     """
     by_key: dict[str, Any] = {}
     repeats = False
+    count = 0
     for chunk in _chunks(store, prefix):
+        count += len(chunk)
         fresh = [meta for meta in chunk if by_key.get(meta["path"]) != meta]
         repeats = repeats or len(fresh) < len(chunk)
         for meta in fresh:
@@ -44,17 +50,30 @@ def list_objects(where: str, store: ObjectStore, prefix: str, budget: DownloadBu
         chunk = _next_after(store, prefix, last)
         fresh = [meta for meta in chunk if meta["path"] not in by_key]
         if not fresh:
-            if repeats and any(meta["path"].encode() < last.encode() for meta in chunk):
-                raise NotAvailableError(
-                    where,
-                    f"{store.name}: the store lists the same objects again instead of the next ones",
-                    "name a folder with fewer objects, or files",
-                )
+            if any(meta["path"].encode() < last.encode() for meta in chunk):
+                _check_ignored_start(where, store, count, repeats=repeats)
             break
         for meta in fresh:
             _add(where, store, by_key, meta)
         budget.check_listing(where, len(by_key))
     return by_key
+
+
+def _check_ignored_start(where: str, store: ObjectStore, count: int, *, repeats: bool) -> None:
+    """Check that a list can be complete although the store does not list from a key on.
+
+    A store that knows only the first version of lists ignores that wish, and gives no continuation token.
+
+    Raises:
+        NotAvailableError: it may have more objects.
+    """
+    if repeats:
+        reason = "the store lists the same objects again instead of the next ones"
+    elif count % _PAGE == 0:
+        reason = f"the list may be cut after {count} objects: the store cannot continue lists (ListObjectsV2)"
+    else:
+        return
+    raise NotAvailableError(where, f"{store.name}: {reason}", "name a folder with fewer objects, or files")
 
 
 def has_below(keys: Sequence[str], key: str) -> bool:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from kaiwo_storage_s3_gcs_azure_git_hf.download import errors
-from kaiwo_storage_s3_gcs_azure_git_hf.download.http_client import RedirectError
+from kaiwo_storage_s3_gcs_azure_git_hf.download.http_client import RedirectError, retry_after_seconds
 
 if TYPE_CHECKING:
     from kaiwo_storage_s3_gcs_azure_git_hf.download.http_client import HttpClient
@@ -77,14 +76,3 @@ class HeaderReader:
                 return response.status, {name.lower(): value for name, value in response.getheaders()}
         except RedirectError:
             return _REFUSED, {}
-
-
-def retry_after_seconds(value: str) -> float:
-    """Parse a Retry-After header (RFC 9110 10.2.3: seconds, or a date); 0 when it is neither."""
-    if value.strip().isdecimal():
-        return float(value)
-    import email.utils
-
-    with contextlib.suppress(ValueError, TypeError):
-        return max(email.utils.parsedate_to_datetime(value).timestamp() - time.time(), 0.0)
-    return 0.0

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import quote, urlsplit
 
 from kaiwo.plugin.kit.downloads import parse_items
-from kaiwo_storage_s3_gcs_azure_git_hf.download import signing
+from kaiwo_storage_s3_gcs_azure_git_hf.download import s3_endpoints, signing
 from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import ConfigError
 from kaiwo_storage_s3_gcs_azure_git_hf.download.transfer_types import ObjectStore
 from kaiwo_storage_s3_gcs_azure_git_hf.items import (
@@ -28,11 +27,6 @@ if TYPE_CHECKING:
     from kaiwo_storage_s3_gcs_azure_git_hf.download.session import DownloadSession
 
 GCS_URL = "https://storage.googleapis.com"
-DEFAULT_REGION = "us-east-1"
-
-_REGION: Final = re.compile(r"(?:^|\.)s3[a-z-]*?[.-](?:dualstack\.)?([a-z]{2}(?:-[a-z]+)+-\d+)\.")
-"""The region in S3 endpoints: those of AWS (s3.eu-west-1, s3-fips.dualstack.us-east-1, s3.cn-north-1,
-bucket.vpce-1a2b-3c4d.s3.us-east-1.vpce), and of stores that use the same names."""
 
 _CHECKSUMS: Final = {"x-amz-checksum-mode": "ENABLED"}
 _PRESIGNED_VALIDITY: Final = timedelta(minutes=5)
@@ -85,16 +79,23 @@ def s3(items: Sequence[dict[str, Any]], session: DownloadSession) -> None:
     for where, item in parse_items("s3", S3DownloadItem, items):
         url = item.endpoint_url.rstrip("/")
         client = session.client(where, url)
-        config: Any = {"endpoint": url, "region": item.region or _aws_region(url)}
-        config["virtual_hosted_style_request"] = False
+        config: Any = {"endpoint": url, "region": item.region or s3_endpoints.region(url)}
         if item.access_key_id and item.secret_key:
             config["access_key_id"] = _header_value(where, session, item.access_key_id)
             config["secret_access_key"] = _header_value(where, session, item.secret_key)
         elif not session.config.policy.ambient_credentials:
             config["skip_signature"] = True
 
-        def open_store(name: str, client: dict[str, Any] = client, config: Any = config) -> ObjectStore:
-            remote, place = S3Store(name, config=config, **client), f"{config['endpoint']}/{name}"
+        md5_etag = s3_endpoints.has_md5_etags(url)
+
+        def open_store(
+            name: str, client: dict[str, Any] = client, config: Any = config, md5_etag: bool = md5_etag
+        ) -> ObjectStore:
+            place, in_host = s3_endpoints.bucket_url(config["endpoint"], name)
+            whole: Any = {**config, "virtual_hosted_style_request": in_host}
+            if in_host:
+                whole["endpoint"] = place
+            remote = S3Store(name, config=whole, **client)
             if "access_key_id" in config:
                 keys = (config["access_key_id"], config["secret_access_key"])
                 head_request = _checksum_request(place, signing.request_signer(*keys, config["region"]))
@@ -102,7 +103,7 @@ def s3(items: Sequence[dict[str, Any]], session: DownloadSession) -> None:
                 head_request = _checksum_request(place)
             else:
                 head_request = _presigned_request(remote)
-            return ObjectStore(remote, place, md5_etag=True, headers=session.headers(head_request))
+            return ObjectStore(remote, place, md5_etag=md5_etag, headers=session.headers(head_request))
 
         _add_buckets(where, "buckets", session, item.buckets, open_store)
 
@@ -136,12 +137,6 @@ def _presigned_request(
     import obstore
 
     return lambda key: (obstore.sign(remote, method, key, _PRESIGNED_VALIDITY), headers or {})
-
-
-def _aws_region(url: str) -> str:
-    """The region in the name of an endpoint; stores that name none accept any, and us-east-1 is usual."""
-    found = _REGION.search(urlsplit(url).hostname or "")
-    return found[1] if found else DEFAULT_REGION
 
 
 def gcs(items: Sequence[dict[str, Any]], session: DownloadSession) -> None:

@@ -113,4 +113,9 @@ def _to_download_error(proxy: EgressProxy, where: str, name: str, error: Excepti
         return NotAvailableError(where, f"{name}: {what} ({error})", "check the URL")
     cause = str(error) if isinstance(error, HttpStatusError) else "no response"
     cause = proxy.last_unreachable() or cause
-    return NetworkError(where, f"{name}: listing failed: {cause}", "check the endpoint and the network")
+    return NetworkError(
+        where,
+        f"{name}: listing failed: {cause}",
+        "check the endpoint and the network",
+        error.retry_after if isinstance(error, HttpStatusError) else 0.0,
+    )

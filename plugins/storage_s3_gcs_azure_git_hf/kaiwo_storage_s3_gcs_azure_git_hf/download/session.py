@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import timedelta
@@ -26,6 +25,7 @@ from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import ConfigError, NotAv
 from kaiwo_storage_s3_gcs_azure_git_hf.download.http_client import HttpClient, RedirectError
 from kaiwo_storage_s3_gcs_azure_git_hf.download.journal import fingerprint
 from kaiwo_storage_s3_gcs_azure_git_hf.download.object_headers import HeaderReader
+from kaiwo_storage_s3_gcs_azure_git_hf.download.parallel import run_parallel
 from kaiwo_storage_s3_gcs_azure_git_hf.download.retries import retry
 from kaiwo_storage_s3_gcs_azure_git_hf.download.target_paths import STATE_FOLDER, TargetClaims, TargetVolume
 from kaiwo_storage_s3_gcs_azure_git_hf.download.transfer_types import ObjectFile, ObjectStore, TransferTask
@@ -340,14 +340,7 @@ class DownloadSession:
 
     def _parallel(self, actions: Sequence[Callable[[], _T]]) -> list[_T]:
         """What all actions return; the first failure ends the others."""
-        with ThreadPoolExecutor(_PARALLEL_LOOKUPS, "lookup") as pool:
-            pending = [pool.submit(action) for action in actions]
-            try:
-                return [future.result() for future in pending]
-            except BaseException:
-                self.stop.set()
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
+        return run_parallel(actions, _PARALLEL_LOOKUPS, "lookup", self.stop)
 
     def _call(
         self, where: str, name: str, action: Callable[[], Any], retry_after: Callable[[], float] = float

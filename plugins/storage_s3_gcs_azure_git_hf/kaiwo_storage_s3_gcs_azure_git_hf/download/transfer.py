@@ -188,8 +188,7 @@ class Transfer:
         try:
             # Streamed in chunks: the client would copy a whole part once more.
             response = obstore.get(file.store.remote, file.key, options=options)
-            if _is_another(file, response.meta):
-                raise errors.changed_error(file.where, file.name)
+            _check_version(opened, response.meta)
             for chunk in response.stream(_CHUNK_BYTES):
                 chunks.append(chunk)
                 held += len(chunk)
@@ -239,8 +238,22 @@ class Transfer:
         self._stop.set()
 
 
-def _is_another(file: ObjectFile, meta: Mapping[str, Any]) -> bool:
-    """Whether a response is about another version than was planned, where the request could not say which."""
+def _check_version(opened: PartialFile, meta: Mapping[str, Any]) -> None:
+    """Check that a response is about the version that was planned, where the request could not name it.
+
+    Servers behind one name may report different times of the last change of one file. That matters only
+    where parts of two versions could be mixed unseen.
+
+    Raises:
+        IntegrityError: it is about another.
+    """
+    file = opened.file
     if file.etag:
-        return file.etag.startswith("W/") and meta["e_tag"] != file.etag
-    return bool(file.version) and str(meta["last_modified"]) != file.version
+        if file.etag.startswith("W/") and meta["e_tag"] != file.etag:
+            raise errors.changed_error(file.where, file.name)
+        return
+    mixable = len(opened.sizes) > 1 and not file.sha256
+    if mixable and file.version and str(meta["last_modified"]) != file.version:
+        raise errors.changed_error(
+            file.where, file.name, advice="or set sha256 if its servers differ in Last-Modified alone"
+        )

@@ -206,6 +206,36 @@ def test_what_does_not_exist_is_exit_3(download: Any, host: Any, more: dict[str,
     download.assert_failed(download(host.item(**more)), 3, "git[0]")
 
 
+@pytest.mark.parametrize("how", ["branch", "commit"])
+def test_a_repository_with_sha256_hashes(download: Any, host: Any, how: str) -> None:
+    """Forges offer it; git itself finds out when it clones, and a fetch into another kind fails."""
+    work = host.root / f"{how}256"
+    work.mkdir()
+    git(work, "init", "-q", "--object-format=sha256")
+    (work / "a.py").write_text("one\n")
+    git(work, "add", ".")
+    git(work, "commit", "-qm", "one")
+    git(host.root, "clone", "-q", "--bare", work.name, f"{work.name}.git")
+    git(host.root / f"{work.name}.git", "config", "uploadpack.allowFilter", "true")
+    more = {"commit": git(work, "rev-parse", "HEAD")} if how == "commit" else {}
+    items = host.item(**more)
+    items["git"][0]["repository"] = f"{host.url}/{work.name}.git"
+    download.limits["retrySeconds"] = 2
+    outcome = download(items)
+    assert outcome.code == 0, outcome.err
+    assert download.files() == {"code/a.py": b"one\n"}
+    outcome = download(items)
+    assert outcome.code == 0, outcome.err
+
+
+@pytest.mark.parametrize("status", [410, 451])
+def test_a_repository_that_was_taken_down_is_not_tried_again(download: Any, host: Any, status: int) -> None:
+    """GitHub answers 451 after a complaint."""
+    host.gone = status
+    download.limits["retrySeconds"] = 600
+    download.assert_failed(download(host.item()), 3, "git[0]", "no longer gives the repository")
+
+
 def test_a_missing_repository_is_exit_3(download: Any, host: Any) -> None:
     """With its URL."""
     items = host.item(repository=f"{host.url}/none.git")
