@@ -27,7 +27,7 @@ def check_template_fields(template: Object, path: str) -> None:
     """
     for name, value in template.items():
         if name not in _TEMPLATE and not is_blank(value):
-            raise SpecError(f"{path}.{name}", f"is no field of a pod template; write it below {path}.spec")
+            raise SpecError(f"{path}.{name}", f"unknown field of a pod template; write it below {path}.spec")
 
 
 def check_field_names(
@@ -49,6 +49,6 @@ def check_field_names(
         if name in known or is_blank(item):
             continue
         if place := (elsewhere or {}).get(name):
-            raise SpecError(f"{path}.{name}", f"is no field there; write it below {place}")
+            raise SpecError(f"{path}.{name}", f"unknown field; write it below {place}")
         if near := forms.get(name.lower()):
             raise SpecError(f"{path}.{name}", f'unknown field; did you mean "{near}"?')

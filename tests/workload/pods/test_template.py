@@ -259,7 +259,7 @@ def test_a_field_beside_the_spec_of_a_template_is_reported() -> None:
     with pytest.raises(SpecError) as found:
         template({"containers": [{"name": "mine", "image": "mine:1"}]})
     assert str(found.value) == (
-        "spec.job.spec.template.containers: is no field of a pod template; write it below "
+        "spec.job.spec.template.containers: unknown field of a pod template; write it below "
         "spec.job.spec.template.spec"
     )
     assert template({**embedded(), "status": {}, "containers": None})["spec"]["containers"]
