@@ -149,7 +149,7 @@ def test_a_page_fits_its_terminal(
 ) -> None:
     """Long sentences are wrapped between words; only a single long word may be longer than a line."""
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    monkeypatch.setattr(shutil, "get_terminal_size", lambda: terminal_size((width, 24)))
+    monkeypatch.setattr(shutil, "get_terminal_size", lambda *_, **__: terminal_size((width, 24)))
     text = click.unstyle(page(_queued(), capsys))
     assert max(map(len, text.splitlines())) <= max(width, 50)
     assert "2 more needed" in " ".join(text.split())
