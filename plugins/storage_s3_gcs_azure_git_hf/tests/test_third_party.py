@@ -122,6 +122,19 @@ def test_a_web_server_without_ranges_is_read_in_one_piece(configured: Any, objec
     assert configured.files() == {"x/file": body}
 
 
+def dated(handler: Any, body: bytes, changed: str) -> bool:
+    """Answer with a file or a part of it, and the time of its last change in place of an ETag."""
+    extra = {"Accept-Ranges": "bytes", "Last-Modified": changed}
+    if wanted := handler.headers.get("Range", ""):
+        first, _, last = wanted.removeprefix("bytes=").partition("-")
+        start, end = int(first), min(int(last), len(body) - 1)
+        part = f"bytes {start}-{end}/{len(body)}"
+        handler.reply(206, body[start : end + 1], **{**extra, "Content-Range": part})
+    else:
+        handler.reply(200, body, **extra)
+    return True
+
+
 @pytest.mark.parametrize("changes", [True, False])
 def test_a_file_without_etag_that_changes_is_no_mixture(configured: Any, objects: Any, changes: bool) -> None:
     """The time of its last change tells the versions apart; both have the same size."""
@@ -133,19 +146,9 @@ def test_a_file_without_etag_that_changes_is_no_mixture(configured: Any, objects
         wanted = handler.headers.get("Range", "")
         seen.append(wanted)
         changed = changes and wanted and not wanted.startswith("bytes=0-")
-        body, day = (new, 23) if changed else (old, 22)
-        extra = {
-            "Accept-Ranges": "bytes",
-            "Last-Modified": f"{['Sun', 'Mon'][day - 22]}, {day} Nov 2026 10:00:00 GMT",
-        }
-        if wanted:
-            first, _, last = wanted.removeprefix("bytes=").partition("-")
-            start, end = int(first), min(int(last), len(body) - 1)
-            extra["Content-Range"] = f"bytes {start}-{end}/{len(body)}"
-            handler.reply(206, body[start : end + 1], **extra)
-        else:
-            handler.reply(200, body, **extra)
-        return True
+        if changed:
+            return dated(handler, new, "Mon, 23 Nov 2026 10:00:00 GMT")
+        return dated(handler, old, "Sun, 22 Nov 2026 10:00:00 GMT")
 
     objects.faults["file"] = plain
     unchecked = {**item(configured, f"{objects.url}/bucket/file", old), "sha256": None}
@@ -168,18 +171,7 @@ def test_servers_of_one_file_that_differ_in_the_time_of_its_last_change(
     minutes = iter(range(60))
 
     def mirrored(handler: Any) -> bool:
-        extra = {
-            "Accept-Ranges": "bytes",
-            "Last-Modified": f"Sun, 22 Nov 2026 10:{next(minutes):02}:00 GMT",
-        }
-        if wanted := handler.headers.get("Range", ""):
-            first, _, last = wanted.removeprefix("bytes=").partition("-")
-            start, end = int(first), min(int(last), size - 1)
-            extra["Content-Range"] = f"bytes {start}-{end}/{size}"
-            handler.reply(206, body[start : end + 1], **extra)
-        else:
-            handler.reply(200, body, **extra)
-        return True
+        return dated(handler, body, f"Sun, 22 Nov 2026 10:{next(minutes):02}:00 GMT")
 
     objects.faults["file"] = mirrored
     wanted = item(configured, f"{objects.url}/bucket/file", body)
