@@ -1,46 +1,38 @@
 """Git LFS: replaces pointers in a tree by the files they point to, checked by SHA-256.
 
-The batch API of Git LFS needs two requests per file at most, so no further program is needed. The content
-stays in the state folder of the volume until all files are there, so an interrupted run goes on with it.
+The content stays in the state folder of the volume until all files are there, so an interrupted run goes on
+with it.
 """
 
 from __future__ import annotations
 
-import base64
-import contextlib
-import json
 import os
 import re
 import shutil
-import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from http.client import PARTIAL_CONTENT, HTTPException
+from http.client import PARTIAL_CONTENT
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from kaiwo_storage_s3_gcs_azure_git_hf.download import checksums, free_space
-from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import (
-    ConfigError,
-    DiskFullError,
-    DownloadError,
-    IntegrityError,
-    NetworkError,
-    NotAvailableError,
-    is_disk_full,
-    is_retryable_status,
-)
-from kaiwo_storage_s3_gcs_azure_git_hf.download.http_client import (
-    HttpStatusError,
-    RedirectError,
-    check_status,
-    crosses_origin,
-)
+from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import IntegrityError, NetworkError, NotAvailableError
+from kaiwo_storage_s3_gcs_azure_git_hf.download.http_client import HttpStatusError
 from kaiwo_storage_s3_gcs_azure_git_hf.download.journal import fingerprint
+from kaiwo_storage_s3_gcs_azure_git_hf.download.lfs_batch import (
+    FAILURES,
+    Batch,
+    action_of,
+    batch_url,
+    check_answer,
+    credentials,
+    error_of,
+    in_batches,
+    is_transient,
+    to_download_error,
+)
 from kaiwo_storage_s3_gcs_azure_git_hf.download.parallel import run_parallel
 
 if TYPE_CHECKING:
-    from http.client import HTTPResponse
     from pathlib import Path
 
     from kaiwo_storage_s3_gcs_azure_git_hf.download.git_source import GitSource
@@ -53,23 +45,9 @@ _POINTER = re.compile(
 )
 """What git-lfs takes for a pointer: its versions differ in the URL; the last line break may be missing."""
 
-_MEDIA_TYPE = "application/vnd.git-lfs+json"
-_BATCH_SIZE = 100
 _PARALLEL_FILES = 4
-_MAX_BATCH_RESPONSE = 4 * 1024**2
-"""Bytes of a response of the batch API; one of 100 files with signed URLs has about 200 KiB."""
-
-_MAX_ERROR_BODY = 64 * 1024
-_MAX_REASON = 200
-"""Characters of a server's own words in a message."""
-
 _MISSING = (404, 410)
-_PERMANENT = (501, 507, 509)
-"""Server errors that another try does not change; LFS servers answer 509 when a quota is spent."""
-
 _CHUNK_BYTES = 1024**2
-_FAILURES = (OSError, HTTPException, RedirectError, ValueError, KeyError, TypeError, AttributeError)
-"""What a failed request raises, and a response that does not follow the batch API."""
 
 
 def fetch(source: GitSource, tree: Path, progress: DownloadProgress, configured_url: str | None) -> None:
@@ -93,17 +71,12 @@ def fetch(source: GitSource, tree: Path, progress: DownloadProgress, configured_
     left = sum(size - _bytes_of(path) for (_, size), path in stored.items())
     copies = size - sum(size for _, size in stored)
     free_space.check_free_space(source.where, source.volume, max(left, 0) + copies)
-    url = _batch_url(source, configured_url)
+    url = batch_url(source, configured_url)
     missing = [pointer for pointer, path in stored.items() if _bytes_of(path) != pointer[1]]
-    batches = {
-        pointer: batch
-        for start in range(0, len(missing), _BATCH_SIZE)
-        for batch in [_Batch(source, url, missing[start : start + _BATCH_SIZE])]
-        for pointer in batch.wanted
-    }
+    batches = {pointer: batch for batch in in_batches(source, url, missing) for pointer in batch.wanted}
     tasks = [
         _LfsObject(
-            source, batches.get(pointer) or _Batch(source, url, [pointer]), names[pointer], pointer, path
+            source, batches.get(pointer) or Batch(source, url, [pointer]), names[pointer], pointer, path
         )
         for pointer, path in stored.items()
     ]
@@ -159,102 +132,6 @@ def _find_pointers(tree: Path) -> dict[Path, tuple[str, int]]:
     return found
 
 
-def _credentials(source: GitSource, url: str) -> dict[str, str]:
-    """The credentials of the item, if a URL is on the server that they are for."""
-    item = source.item
-    if not item.token or crosses_origin(urlsplit(item.repository), urlsplit(url)):
-        return {}
-    user = source.session.secret(source.where, item.username) if item.username else "x-access-token"
-    token = source.session.secret(source.where, item.token)
-    return {"Authorization": "Basic " + base64.b64encode(f"{user}:{token}".encode()).decode()}
-
-
-def _batch_url(source: GitSource, configured: str | None) -> str:
-    """The URL of the batch API; one from .lfsconfig was written by whoever can push to the repository."""
-    own = source.item.repository.rstrip("/")
-    url = (configured or f"{own.removesuffix('.git')}.git/info/lfs").rstrip("/")
-    if urlsplit(url).scheme not in ("http", "https"):
-        raise ConfigError(
-            source.where,
-            f"lfs.url in .lfsconfig of {own} is not an http or https URL",
-            "choose another commit",
-        )
-    return f"{url}/objects/batch"
-
-
-@dataclass(slots=True)
-class _Batch:
-    """Some files whose places are requested together, when the first of them is downloaded.
-
-    Attributes:
-        source: the repository.
-        url: URL of the batch API.
-        wanted: SHA-256 and size of each file.
-    """
-
-    source: GitSource
-    url: str
-    wanted: list[tuple[str, int]]
-    _entries: dict[str, dict[str, Any]] | None = None
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def entry(self, oid: str) -> dict[str, Any]:
-        """What the server says of a file; its URL is valid for a while."""
-        with self._lock:
-            if self._entries is None:
-                request = partial(_request_entries, self.source, self.url, self.wanted)
-                self._entries = self.source.session.retry(request)
-            return self._entries.get(oid, {})
-
-    def fresh_entry(self, pointer: tuple[str, int]) -> dict[str, Any]:
-        """What the server says of a file now."""
-        return _request_entries(self.source, self.url, [pointer]).get(pointer[0], {})
-
-
-def _request_entries(source: GitSource, url: str, wanted: list[tuple[str, int]]) -> dict[str, dict[str, Any]]:
-    """What the server says of files, by SHA-256."""
-    body = {
-        "operation": "download",
-        "transfers": ["basic"],
-        "objects": [{"oid": oid, "size": size} for oid, size in wanted],
-    }
-    try:
-        with source.session.http_client.send(
-            "POST",
-            url,
-            headers={"Accept": _MEDIA_TYPE, "Content-Type": _MEDIA_TYPE},
-            credentials=_credentials(source, url),
-            body=json.dumps(body).encode(),
-        ) as response:
-            _check_status(response)
-            objects = json.loads(response.read(_MAX_BATCH_RESPONSE))["objects"]
-            return {entry["oid"]: entry for entry in objects}
-    except _FAILURES as error:
-        raise _to_download_error(source, "LFS files", error) from None
-
-
-def _check_status(response: HTTPResponse) -> None:
-    """Check that a response has a status of success.
-
-    Raises:
-        HttpStatusError: it has another, with the server's message.
-    """
-    try:
-        check_status(response)
-    except HttpStatusError as error:
-        reason = ""
-        with contextlib.suppress(ValueError, OSError, HTTPException):
-            answer = json.loads(response.read(_MAX_ERROR_BODY))
-            reason = _reason(answer)
-        raise HttpStatusError(error.status, reason, error.retry_after) from None
-
-
-def _reason(answer: object) -> str:
-    """The message in an error of the batch API; empty when there is none."""
-    message = answer.get("message") if isinstance(answer, dict) else None
-    return " ".join(message.split())[:_MAX_REASON] if isinstance(message, str) else ""
-
-
 @dataclass(frozen=True, slots=True)
 class _LfsObject:
     """The content that a pointer names.
@@ -268,7 +145,7 @@ class _LfsObject:
     """
 
     source: GitSource
-    batch: _Batch
+    batch: Batch
     name: str
     pointer: tuple[str, int]
     path: Path
@@ -315,8 +192,8 @@ class _LfsObject:
     def _resume_anew(self, progress: DownloadProgress) -> None:
         """Ask where it is, and download what is missing."""
         entry = self.batch.fresh_entry(self.pointer)
-        status, reason = _error_of(entry)
-        if _is_transient(status):
+        status, reason = error_of(entry)
+        if is_transient(status):
             raise NetworkError(
                 self.source.where,
                 f"LFS file {self.name}: download failed: {HttpStatusError(status, reason)}",
@@ -330,10 +207,10 @@ class _LfsObject:
         Raises:
             NotAvailableError: the server does not have it, or does not give it.
         """
-        action = _action(entry)
+        action = action_of(entry)
         if url := str(action.get("href") or ""):
             return url
-        status, reason = _error_of(entry)
+        status, reason = error_of(entry)
         if not status or status in _MISSING:
             said = f" ({reason})" if reason else ""
             raise NotAvailableError(
@@ -355,15 +232,15 @@ class _LfsObject:
             return
         url = self._url(entry)
         # A signature in the URL does not go with a header that has another.
-        own = {} if entry.get("authenticated") is True else _credentials(source, url)
+        own = {} if entry.get("authenticated") is True else credentials(source, url)
         try:
             with source.session.http_client.send(
                 "GET",
                 url,
                 headers={"Range": f"bytes={existing}-"} if 0 < existing < size else None,
-                credentials={**own, **(_action(entry).get("header") or {})},
+                credentials={**own, **(action_of(entry).get("header") or {})},
             ) as response:
-                _check_status(response)
+                check_answer(response)
                 resumed = response.status == PARTIAL_CONTENT
                 with self.path.open("ab" if resumed else "wb") as out:
                     have = out.tell()
@@ -378,50 +255,9 @@ class _LfsObject:
                         progress.add(len(data))
                     out.flush()
                     os.fsync(out.fileno())
-        except _FAILURES as error:
-            raise _to_download_error(source, f"LFS file {self.name}", error) from None
+        except FAILURES as error:
+            raise to_download_error(source, f"LFS file {self.name}", error) from None
         if have < size:
             raise NetworkError(
                 source.where, f"LFS file {self.name}: response ended early", "run the download again"
             )
-
-
-def _action(entry: dict[str, Any]) -> dict[str, Any]:
-    """How a file is downloaded; empty when the server does not say."""
-    actions = entry.get("actions")
-    action = actions.get("download") if isinstance(actions, dict) else None
-    return action if isinstance(action, dict) else {}
-
-
-def _error_of(entry: dict[str, Any]) -> tuple[int, str]:
-    """Status and message of a file that the server does not give; 0 when it has no status."""
-    error = entry.get("error")
-    code = error.get("code") if isinstance(error, dict) else None
-    return code if isinstance(code, int) else 0, _reason(error)
-
-
-def _is_transient(status: int) -> bool:
-    return is_retryable_status(status) and status not in _PERMANENT
-
-
-def _to_download_error(source: GitSource, what: str, error: Exception) -> DownloadError:
-    name = f"{what} of {source.item.repository}"
-    if blocked := source.session.proxy.last_blocked():
-        return ConfigError(
-            source.where, f"{name}: connection blocked: {blocked}", "use a host that workloads may reach"
-        )
-    if isinstance(error, RedirectError):
-        return ConfigError(source.where, f"{name}: redirect blocked: {error}", "check the LFS server")
-    if isinstance(error, HttpStatusError) and not _is_transient(error.status):
-        return NotAvailableError(
-            source.where, f"{name}: download failed: {error}", "check the token, and that the file exists"
-        )
-    if isinstance(error, OSError) and is_disk_full(error):
-        return DiskFullError(source.where, f"{name}: no space left on the volume", "increase storageSize")
-    cause = str(error) if isinstance(error, HttpStatusError) else "no valid response"
-    return NetworkError(
-        source.where,
-        f"{name}: download failed: {cause}",
-        "check the host and the network",
-        error.retry_after if isinstance(error, HttpStatusError) else 0.0,
-    )
