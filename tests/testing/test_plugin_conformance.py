@@ -176,7 +176,7 @@ def remembers(node):
     return ()
 
 def unsorted(node):
-    return tuple(NodeGpus(name, 1, "unsorted.com/gpu") for name in {"aa", "bb", "cc", "dd", "ee", "ff", "gg"})
+    return tuple(NodeGpus(name, 1, "unsorted.com/gpu") for name in {f"a{n}" for n in range(30)})
 
 def vendor(name, recognise):
     return GpuVendor(name=name, resource_keys=(f"{name}.com/gpu",), recognise=recognise)
