@@ -19,7 +19,7 @@ from kaiwo.plugin.kit.pod_status import works
 from kaiwo.plugin.kit.values import parse_time
 from kaiwo.plugin.observation import Finding, Outcome
 from kaiwo.workload.observe.ray_messages import failure_text
-from kaiwo.workload.observe.ray_workers import check_workers
+from kaiwo.workload.observe.ray_workers import with_workers
 from kaiwo.workload.pods.ray_cluster import cluster_of
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def _ended(seen: Observation, status: Object, word: str, finding: Finding) -> Ou
 
 def _active(seen: Observation, status: Object, pods: list[Object], name: str) -> Outcome:
     begun = parse_time(status.get("startTime"))
-    finding, requeue_after, needs_events = check_pods(
+    check = check_pods(
         seen,
         pods,
         f"the RayCluster of RayJob {name}",
@@ -154,6 +154,7 @@ def _active(seen: Observation, status: Object, pods: list[Object], name: str) ->
         expected=seen.workload.status.start_time is None,
         conditions=lenient_map(status.get("rayClusterStatus")).get("conditions"),
     )
+    finding = check.finding
     runs = status.get("jobStatus") == "RUNNING" and any(works(pod, seen.now, seen.recorded) for pod in pods)
     if runs:
         text = f"RayJob {name} runs"
@@ -164,13 +165,10 @@ def _active(seen: Observation, status: Object, pods: list[Object], name: str) ->
             started=pod_status.started(pods),
             run_started=begun,
             passed=("STARTING",),
-            requeue_after=requeue_after,
+            requeue_after=check.requeue_after,
         )
-    if finding is None:
-        cluster = lenient_map(seen.child.get("spec")).get("rayClusterSpec")
-        finding, later, lacking = check_workers(seen, cluster, f"RayJob {name}")
-        needs_events = needs_events or lacking
-        requeue_after = min((at for at in (requeue_after, later) if at is not None), default=None)
+    cluster = lenient_map(seen.child.get("spec")).get("rayClusterSpec")
+    finding, requeue_after, needs_events = with_workers(check, seen, cluster, f"RayJob {name}")
     state = status.get("jobDeploymentStatus")
     text = (_WAITING if state == "Waiting" else _STARTING).format(name)
     if isinstance(state, str) and state not in _USUAL:

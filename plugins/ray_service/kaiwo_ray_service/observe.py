@@ -10,7 +10,7 @@ from kaiwo.plugin.kit.observe import check_pods, waiting, with_pods_before
 from kaiwo.plugin.kit.pod_status import looping, works
 from kaiwo.plugin.kit.values import parse_time
 from kaiwo.plugin.observation import Outcome
-from kaiwo.workload.observe.ray_workers import check_workers
+from kaiwo.workload.observe.ray_workers import node_type, with_workers
 from kaiwo.workload.pods.ray_cluster import cluster_of
 from kaiwo_ray_service.applications import is_ready, not_running, unhealthy
 from kaiwo_ray_service.kinds import RAY_SERVICE
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from kaiwo.plugin.kit.kinds import Object
     from kaiwo.plugin.observation import Observation
 
-_NODE_TYPE = "ray.io/node-type"
 _REFUSED = "InvalidRayService"
 """How the reasons of KubeRay's events about a RayService that it refuses begin."""
 _INVALID, _GIVEN_UP = "ValidationFailed", "InitializingTimeout"
@@ -89,13 +88,14 @@ def active(seen: Observation, service: Object, pods: list[Object]) -> Outcome:
         return Outcome("ERROR", "ApplicationUnhealthy", broken, started=started)
     if refused := _refused_by_kuberay(seen, service, pods):
         return refused
-    finding, requeue_after, needs_events = check_pods(
+    check = check_pods(
         seen,
         pods,
         f"the RayCluster of RayService {name}",
         parse_time(lenient_map(service.get("metadata")).get("creationTimestamp")),
         expected=seen.workload.status.start_time is None,
     )
+    finding = check.finding
     crashing = any(looping(pod, seen.now, seen.recorded) for pod in pods)
     if is_ready(service) and not crashing:
         text = f"RayService {name} serves"
@@ -105,7 +105,7 @@ def active(seen: Observation, service: Object, pods: list[Object]) -> Outcome:
             message=f"{text}; {finding.message}" if finding else text,
             started=started,
             passed=("STARTING",),
-            requeue_after=requeue_after,
+            requeue_after=check.requeue_after,
         )
     waits = not_running(service)
     if any(works(pod, seen.now, seen.recorded) and _is_worker(pod) for pod in pods):
@@ -120,13 +120,10 @@ def active(seen: Observation, service: Object, pods: list[Object]) -> Outcome:
             message=f"{text}; {finding.message}" if finding else text,
             started=started,
             passed=("STARTING",),
-            requeue_after=requeue_after,
+            requeue_after=check.requeue_after,
         )
-    if finding is None:
-        cluster = lenient_map(service.get("spec")).get("rayClusterConfig")
-        finding, later, lacking = check_workers(seen, cluster, f"RayService {name}")
-        needs_events = needs_events or lacking
-        requeue_after = min((at for at in (requeue_after, later) if at is not None), default=None)
+    cluster = lenient_map(service.get("spec")).get("rayClusterConfig")
+    finding, requeue_after, needs_events = with_workers(check, seen, cluster, f"RayService {name}")
     return Outcome(
         status="STARTING",
         reason=finding.reason if finding else "Starting",
@@ -166,4 +163,4 @@ def _ray_cluster(service: Object) -> tuple[str, str] | None:
 
 
 def _is_worker(pod: Object) -> bool:
-    return lenient_map(lenient_map(pod.get("metadata")).get("labels")).get(_NODE_TYPE) != "head"
+    return node_type(pod) != "head"
