@@ -12,6 +12,7 @@ import msgspec
 
 from kaiwo.admission.answer import FORBIDDEN, INVALID, Answer
 from kaiwo.admission.request import API_VERSION, KIND, UnreadableReview, read_request
+from kaiwo.api.errors import cut
 from kaiwo.engine.logging import about
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def _encode(uid: str, answer: Answer) -> bytes:
     if not answer.allowed:
         response["status"] = {
             "status": "Failure",
-            "message": _cut(answer.message, MAX_MESSAGE),
+            "message": cut(answer.message, MAX_MESSAGE),
             "reason": _REASONS.get(answer.code, "Forbidden"),
             "code": answer.code,
         }
@@ -91,10 +92,6 @@ def _encode(uid: str, answer: Answer) -> bytes:
 
 def _shown(warnings: tuple[str, ...]) -> list[str]:
     """Warnings as HTTP headers can carry them."""
-    kept = [_cut(_CONTROL.sub(" ", text), MAX_WARNING) for text in warnings[:MAX_WARNINGS]]
+    kept = [cut(_CONTROL.sub(" ", text), MAX_WARNING) for text in warnings[:MAX_WARNINGS]]
     more = len(warnings) - len(kept)
     return [*kept, f"{more} more warnings; kaiwo plan shows all"] if more else kept
-
-
-def _cut(text: str, limit: int) -> str:
-    return text if len(text) <= limit else f"{text[: limit - 1]}…"

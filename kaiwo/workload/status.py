@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kaiwo.api.conditions import Condition, merge_conditions
+from kaiwo.api.errors import cut
 from kaiwo.api.status_words import TERMINAL
 from kaiwo.engine.timestamps import format_time
 from kaiwo.workload.backend_selection import BACKEND
@@ -145,7 +146,7 @@ def _document(
     final: Object = {
         "status": outcome.status,
         "reason": outcome.reason,
-        "message": _cut(outcome.message, _MAX_MESSAGE),
+        "message": cut(outcome.message, _MAX_MESSAGE),
     }
     given = {condition.type for condition in outcome.conditions}
     downloads = workload.spec.storage is not None and requested.wants(workload)
@@ -265,8 +266,4 @@ def _events(workload: Workload, statuses: Sequence[Object], child: ChildRecord |
 
 
 def _event(type_: str, reason: str, message: str) -> PlannedEvent:
-    return PlannedEvent("Normal" if type_ == "Normal" else "Warning", reason, _cut(message, _MAX_EVENT))
-
-
-def _cut(text: str, limit: int) -> str:
-    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+    return PlannedEvent("Normal" if type_ == "Normal" else "Warning", reason, cut(message, _MAX_EVENT))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kaiwo.api.download import item_key
+from kaiwo.api.errors import cut
 from kaiwo.plugin.sources import secret_reference
 from kaiwo.workload.storage.volumes import requests
 
@@ -20,9 +21,7 @@ def downloads(workload: Workload) -> list[str]:
     for request in requests(workload):
         items = request.items if isinstance(request.items, list) else []
         for position, item in enumerate(items):
-            text = _text(item)
-            text = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
-            lines.append(f"{item_key(request.path)}[{position}]: {text}")
+            lines.append(f"{item_key(request.path)}[{position}]: {cut(_text(item), _LONGEST)}")
     return lines
 
 

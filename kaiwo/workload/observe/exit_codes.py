@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kaiwo.api.errors import cut
 from kaiwo.workload.json_access import lenient_map, lenient_maps, lenient_text, one_line
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def _last_line(ended: Object) -> str:
         for sign in _BEFORE_CAUSE:
             text = text.rpartition(sign)[2]
         text = text.removesuffix(": unknown")
-    return text if len(text) <= _MESSAGE_LENGTH else f"{text[: _MESSAGE_LENGTH - 1]}…"
+    return cut(text, _MESSAGE_LENGTH)
 
 
 def _killed(pod: Object) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from kaiwo.api.errors import cut
 from kaiwo.workload.json_access import lenient_text, one_line
 
 _LOG_FOLLOWS = re.compile(r", last available logs \(truncated to [\d,]+ chars\):$")
@@ -39,9 +40,5 @@ def failure_text(message: object) -> str:
     at = next((at for at in range(len(lines) - 1, 0, -1) if _EXCEPTION.match(lines[at])), 0)
     if not at and not logs:
         return one_line(text)
-    cause = _cut(one_line(" ".join(lines[at or -1 :])))
+    cause = cut(one_line(" ".join(lines[at or -1 :])), _CAUSE_LENGTH)
     return cause if lines[0].startswith(_STACK) else f"{one_line(head).rstrip(':.')}: {cause}"
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _CAUSE_LENGTH else f"{text[: _CAUSE_LENGTH - 1]}…"
