@@ -11,10 +11,14 @@ from kaiwo.api.core_type_checks import check_env, check_resources, check_secret_
 from kaiwo.api.duration import InvalidDuration, parse_duration
 from kaiwo.api.errors import Problem, join_path, shorten
 from kaiwo.api.metadata_checks import labels_problems
-from kaiwo.api.name_rules import label_key_problem
 from kaiwo.api.scalars import IMAGE, PATTERN_WORDS
 from kaiwo.api.shebang import command_of
-from kaiwo.api.spec_rules import DOWNLOAD_NEEDS_VOLUME, ONE_TOPOLOGY_LABEL, STORAGE_DISABLED
+from kaiwo.api.spec_rules import (
+    ALLOCATION_VARIABLES,
+    DOWNLOAD_NEEDS_VOLUME,
+    STORAGE_DISABLED,
+    topology_problems,
+)
 from kaiwo.api.suggestion import did_you_mean
 from kaiwo.api.usual_slips import usual_slips
 from kaiwo.api.workload import GROUP
@@ -28,9 +32,6 @@ if TYPE_CHECKING:
 _IMAGE = re.compile(IMAGE)
 _NODE_STATES = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 """Domains of taints that the controllers of Kubernetes and of a cloud add and remove."""
-
-_ALWAYS_SET = frozenset({"NUM_GPUS", "NUM_REPLICAS", "NUM_GPUS_PER_REPLICA"})
-"""Variables of the primary container that always have the operator's values."""
 
 Found = tuple[list[Problem], list[Problem]]
 """Problems and warnings."""
@@ -106,13 +107,9 @@ def _gpus(spec: Mapping[str, Any], *, defaulted: bool) -> Iterator[Problem]:
 
 
 def _topology(spec: Mapping[str, Any]) -> Iterator[Problem]:
-    rule = ONE_TOPOLOGY_LABEL
-    if rule.violated(spec.get("preferredTopologyLabel"), spec.get("requiredTopologyLabel")):
-        yield Problem(f"spec.{rule.field}", rule.message)
-    for name in ("preferredTopologyLabel", "requiredTopologyLabel"):
-        value = spec.get(name)
-        if isinstance(value, str) and value and (problem := label_key_problem(value)):
-            yield Problem(f"spec.{name}", problem)
+    labels = spec.get("preferredTopologyLabel"), spec.get("requiredTopologyLabel")
+    for name, problem in topology_problems(*labels):
+        yield Problem(f"spec.{name}", problem)
 
 
 def _entrypoint(text: object, *, on_ray: bool) -> Iterator[Problem]:
@@ -194,7 +191,7 @@ def _warnings(
             yield Problem(
                 "spec.env", f'"{name}" is given {times} times, and the last one wins', "remove the others"
             )
-        if name in _ALWAYS_SET:
+        if name in ALLOCATION_VARIABLES:
             yield Problem(
                 "spec.env",
                 f"{name} is not used: it always has the number of GPUs or replicas that the workload gets",

@@ -6,8 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kaiwo.api.conditions import Condition
-from kaiwo.api.name_rules import label_key_problem
-from kaiwo.api.spec_rules import ONE_TOPOLOGY_LABEL
+from kaiwo.api.spec_rules import topology_problems
 from kaiwo.plugin.facts import Blocked
 from kaiwo.plugin.observation import Outcome
 from kaiwo.plugin.rendering import Rendered, RenderInput
@@ -89,14 +88,8 @@ def check(workload: Workload, backend: Backend) -> Blocked | None:
     if problem := name_problem(workload.name, backend.max_name_length, backend.name_pattern):
         return Blocked("InvalidName", f"metadata.name: {problem}")
     spec = workload.spec
-    if ONE_TOPOLOGY_LABEL.violated(spec.preferred_topology_label, spec.required_topology_label):
-        raise SpecError(f"spec.{ONE_TOPOLOGY_LABEL.field}", ONE_TOPOLOGY_LABEL.message)
-    for name, label in (
-        ("preferredTopologyLabel", spec.preferred_topology_label),
-        ("requiredTopologyLabel", spec.required_topology_label),
-    ):
-        if label and (problem := label_key_problem(label)):
-            raise SpecError(f"spec.{name}", problem)
+    for name, problem in topology_problems(spec.preferred_topology_label, spec.required_topology_label):
+        raise SpecError(f"spec.{name}", problem)
     if spec.storage is not None:
         volumes.check(workload)
     if too_large := repeated_too_often(workload, backend):

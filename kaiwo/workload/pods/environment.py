@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kaiwo.api.spec_rules import ALLOCATION_VARIABLES
 from kaiwo.workload.json_access import as_maps
 from kaiwo.workload.namespace_defaults import DEFAULTS_ORIGIN, default_variables
 from kaiwo.workload.storage.volumes import HF, volumes
@@ -25,11 +26,8 @@ def set_environment(container: Object, inp: RenderInput, path: str, origins: Ori
         SpecError: the container's own list is none.
     """
     allocation = inp.resolved.allocation
-    numbers = {
-        "NUM_GPUS": str(allocation.gpus),
-        "NUM_REPLICAS": str(allocation.replicas),
-        "NUM_GPUS_PER_REPLICA": str(allocation.gpus_per_replica),
-    }
+    amounts = allocation.gpus, allocation.replicas, allocation.gpus_per_replica
+    numbers = dict(zip(ALLOCATION_VARIABLES, map(str, amounts), strict=True))
     merged: dict[object, tuple[Object, str]] = {}
     for position, item in enumerate(as_maps(container.get("env"), f"{path}.env")):
         name = item.get("name")
