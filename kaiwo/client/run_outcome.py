@@ -15,6 +15,8 @@ from kaiwo.client.log_follower import LogOptions
 from kaiwo.client.lookup import label
 from kaiwo.client.run_pods import UNPACKER
 from kaiwo.engine.errors import ApiError
+from kaiwo.workload.json_access import last_line
+from kaiwo.workload.observe.exit_codes import NOT_STARTED
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from kaiwo.engine.resource import Object
 
 _FAILED = 1
-_KUBELET_START_ERROR = ("StartError", "ContainerCannotRun")
 _NOT_UNPACKED = "the folder could not be unpacked"
 _RAY_EXIT = re.compile(r"exit code (\d{1,3})\b")
 
@@ -128,11 +129,10 @@ def unpack_problem(pods: list[Object]) -> str:
             ended = (container.get("state") or {}).get("terminated") or {}
             if container.get("name") != UNPACKER or not ended.get("exitCode"):
                 continue
-            if ended.get("reason") in _KUBELET_START_ERROR:
+            if ended.get("reason") in NOT_STARTED:
                 return (
                     "the image has no /bin/sh, so the folder cannot be unpacked; use another image, or put "
                     "the code into the image and run with --no-sync"
                 )
-            said = str(ended.get("message") or "").split("\n")
-            return next((line.strip() for line in reversed(said) if line.strip()), _NOT_UNPACKED)
+            return last_line(ended.get("message")) or _NOT_UNPACKED
     return ""

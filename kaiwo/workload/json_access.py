@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kaiwo.workload.errors import SpecError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from kaiwo.engine.resource import Object, Resource
 
@@ -56,12 +56,27 @@ def as_object(value: Any, path: str, kind: Resource) -> Object:
         raise SpecError(f"{path}.apiVersion", f"must be {kind.api_version} or left out")
     if (block.get("kind") or kind.kind) != kind.kind:
         raise SpecError(f"{path}.kind", f"must be {kind.kind} or left out")
-    for name, item in block.items():
-        if name not in _OBJECT_FIELDS and not is_blank(item):
-            raise SpecError(f"{path}.{name}", f"unknown field of a {kind.kind}; write it below {path}.spec")
+    check_beside_spec(block, path, _OBJECT_FIELDS, kind.kind)
     for name in ("metadata", "spec"):
         as_map(block.get(name), f"{path}.{name}")
     return block
+
+
+def check_beside_spec(value: Object, path: str, known: Collection[str], what: str) -> None:
+    """Report a field beside the spec of an object that would be dropped without a word.
+
+    Args:
+        value: the object.
+        path: where it is.
+        known: fields that it has.
+        what: it is, for the message.
+
+    Raises:
+        SpecError: the first one with a value.
+    """
+    for name, item in value.items():
+        if name not in known and not is_blank(item):
+            raise SpecError(f"{path}.{name}", f"unknown field of a {what}; write it below {path}.spec")
 
 
 def as_maps(value: Any, path: str) -> list[Object]:
@@ -159,6 +174,12 @@ def is_deleting(obj: Object) -> bool:
 def one_line(text: Any) -> str:
     """A text that somebody else wrote, line breaks and other spaces as one space each; empty for nothing."""
     return " ".join(str(text or "").split())
+
+
+def last_line(text: object) -> str:
+    """The last line of a text that has more than blanks, without those at its ends; empty without one."""
+    lines = reversed(lenient_text(text).splitlines())
+    return next((line.strip() for line in lines if line.strip()), "")
 
 
 def holding(conditions: Any) -> dict[str, Object]:

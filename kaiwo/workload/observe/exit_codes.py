@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kaiwo.api.errors import cut
-from kaiwo.workload.json_access import lenient_map, lenient_maps, lenient_text, one_line
+from kaiwo.workload.json_access import last_line, lenient_map, lenient_maps, one_line
 
 if TYPE_CHECKING:
     from kaiwo.engine.resource import Object
@@ -16,7 +16,7 @@ OOM_KILLED = "OOMKilled"
 _END_UNKNOWN = "ContainerStatusUnknown"
 """The kubelet's reason where a container was gone before its end was seen; the code is then 137."""
 
-_NOT_STARTED = ("StartError", "ContainerCannotRun")
+NOT_STARTED = ("StartError", "ContainerCannotRun")
 """Reasons of containerd and Docker where no program ran; the code is then 128 or 127 and says nothing."""
 
 _BEFORE_CAUSE = ("unable to start container process: ", "error during container init: ")
@@ -54,7 +54,7 @@ def exit_text(ended: Object, container: object, pod: Object) -> str:
         return f"killed because it used more memory than its limit{of} (OOMKilled)"
     if ended.get("reason") == _END_UNKNOWN:
         return f"ended unseen, as its node or its container runtime failed; code {code} stands for unknown"
-    if ended.get("reason") in _NOT_STARTED:
+    if ended.get("reason") in NOT_STARTED:
         cause = _last_line(ended)
         return f"could not be started ({ended['reason']})" + (f": {cause}" if cause else "")
     text = f"exited with code {code}"
@@ -72,13 +72,12 @@ def exit_message(ended: Object) -> str:
     Args:
         ended: its ``state.terminated``.
     """
-    return "" if ended.get("reason") in _NOT_STARTED else _last_line(ended)
+    return "" if ended.get("reason") in NOT_STARTED else _last_line(ended)
 
 
 def _last_line(ended: Object) -> str:
-    lines = [line for line in lenient_text(ended.get("message")).splitlines() if line.strip()]
-    text = one_line(lines[-1]) if lines else ""
-    if ended.get("reason") in _NOT_STARTED:
+    text = one_line(last_line(ended.get("message")))
+    if ended.get("reason") in NOT_STARTED:
         for sign in _BEFORE_CAUSE:
             text = text.rpartition(sign)[2]
         text = text.removesuffix(": unknown")

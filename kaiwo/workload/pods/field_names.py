@@ -16,19 +16,6 @@ if TYPE_CHECKING:
 
     from kaiwo.engine.resource import Object
 
-_TEMPLATE = ("metadata", "spec")
-
-
-def check_template_fields(template: Object, path: str) -> None:
-    """Report a field beside the metadata and the spec of a pod template.
-
-    Raises:
-        SpecError: the first one with a value.
-    """
-    for name, value in template.items():
-        if name not in _TEMPLATE and not is_blank(value):
-            raise SpecError(f"{path}.{name}", f"unknown field of a pod template; write it below {path}.spec")
-
 
 def check_field_names(
     value: Object, path: str, known: Collection[str], elsewhere: Mapping[str, str] | None = None

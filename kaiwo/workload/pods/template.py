@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kaiwo.workload.json_access import as_map, as_maps, as_strings, is_blank, without_nulls
+from kaiwo.workload.json_access import as_map, as_maps, as_strings, check_beside_spec, is_blank, without_nulls
 from kaiwo.workload.labels import PREFERRED_TOPOLOGY, REQUIRED_TOPOLOGY
 from kaiwo.workload.metadata import embedded, layered, system_labels
 from kaiwo.workload.pods.contributions import contributed
 from kaiwo.workload.pods.entrypoint import command, finished_script
 from kaiwo.workload.pods.environment import set_environment
-from kaiwo.workload.pods.field_names import check_template_fields
 from kaiwo.workload.pods.list_merge import merged, tidy
 from kaiwo.workload.pods.placement import place
 from kaiwo.workload.pods.resources import Needs, resources_of_pod, spec_defaults, with_resources
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from kaiwo.workload.pods.origins import Origins
 
 
+_TEMPLATE_FIELDS = ("metadata", "spec")
 _LOG_TELLS_SINCE = 3
 """The first version of the generated templates in which the log of a failed container says why it failed.
 
@@ -78,7 +78,7 @@ def pod_template(
     """
     generated = is_blank(template)
     embedded_one = as_map(template, role.path)
-    check_template_fields(embedded_one, role.path)
+    check_beside_spec(embedded_one, role.path, _TEMPLATE_FIELDS, "pod template")
     result: Object = {} if generated else without_nulls(embedded_one)
     path = f"{role.path}.spec"
     pod = as_map(result.setdefault("spec", {}), path)
