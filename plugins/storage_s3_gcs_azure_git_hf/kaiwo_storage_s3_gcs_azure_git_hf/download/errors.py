@@ -98,8 +98,8 @@ class NetworkError(DownloadError):
 _STATUS = re.compile(r"status code: (\d{3})")
 _BODY_CODE = re.compile(r"<Code>(\w+)</Code>")
 _BODY_MESSAGE = re.compile(r"<Message>([^<]+)</Message>")
-_MAX_REASON = 200
-"""Characters of a store's own words in a message."""
+MAX_REASON = 200
+"""Characters of a server's own words in a message."""
 
 _BAD, _UNAUTHORIZED, _DENIED, _TIMEOUT, _TOO_MANY, _SERVER, _UNAVAILABLE = 400, 401, 403, 408, 429, 500, 503
 
@@ -231,7 +231,18 @@ def to_download_error(where: str, name: str, error: BaseException) -> DownloadEr
 def _stores_words(error: BaseException) -> str:
     """What a store writes of an error, behind a colon; empty when it writes nothing."""
     found = _BODY_MESSAGE.search(str(error))
-    return f": {' '.join(html.unescape(found[1]).split())[:_MAX_REASON]}" if found else ""
+    return f": {reason_of(html.unescape(found[1]))}" if found else ""
+
+
+def reason_of(text: str) -> str:
+    """A server's own words as they are shown in a message: on one line, and not long."""
+    return " ".join(text.split())[:MAX_REASON]
+
+
+def requested_wait(error: BaseException) -> float:
+    """Seconds that a server asks to wait before the next request, by its error; 0 when it names none."""
+    seconds: float = getattr(error, "retry_after", 0.0)
+    return seconds
 
 
 def _volume_error(where: str, name: str, error: OSError) -> DownloadError:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from kaiwo.plugin.kit.downloads import parse_items
 from kaiwo_storage_s3_gcs_azure_git_hf.download import free_space, hub_blobs
 from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import (
+    MAX_REASON,
     ConfigError,
     DiskFullError,
     DownloadError,
@@ -43,8 +44,6 @@ ENDPOINT = "https://huggingface.co"
 _PARALLEL_FILES = 4
 _WATCH_SECONDS = 0.5
 _BAD_REQUEST, _TOO_MANY = 400, 429
-_MAX_REASON = 200
-"""Characters of the Hub's own words in a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +218,7 @@ class HubTask:
                 self.where, f"{name}: the Hub disabled the repository", "choose another one"
             )
         status, said = error.response.status_code, (error.server_message or "").strip()
-        what = f"{name}: download failed: HTTP {status}{f': {said[:_MAX_REASON]}' if said else ''}"
+        what = f"{name}: download failed: HTTP {status}{f': {said[:MAX_REASON]}' if said else ''}"
         if not is_retryable_status(status):
             return NotAvailableError(self.where, what, "check HF_TOKEN")
         if status == _TOO_MANY:

@@ -269,7 +269,7 @@ def _to_download_error(blob: HubBlob, session: DownloadSession, error: Exception
         blob.where,
         f"{blob.name}: download failed: {cause}",
         "check HF_ENDPOINT and the network",
-        error.retry_after if isinstance(error, http_client.HttpStatusError) else 0.0,
+        errors.requested_wait(error),
     )
 
 

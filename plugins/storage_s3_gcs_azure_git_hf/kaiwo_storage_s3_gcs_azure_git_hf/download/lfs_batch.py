@@ -23,6 +23,8 @@ from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import (
     NotAvailableError,
     is_disk_full,
     is_retryable_status,
+    reason_of,
+    requested_wait,
 )
 from kaiwo_storage_s3_gcs_azure_git_hf.download.http_client import (
     HttpStatusError,
@@ -43,8 +45,6 @@ _MAX_BATCH_RESPONSE = 4 * 1024**2
 """Bytes of a response of the batch API; one of 100 files with signed URLs has about 200 KiB."""
 
 _MAX_ERROR_BODY = 64 * 1024
-_MAX_REASON = 200
-"""Characters of a server's own words in a message."""
 
 _PERMANENT = (501, 507, 509)
 """Server errors that another try does not change; LFS servers answer 509 when a quota is spent."""
@@ -158,7 +158,7 @@ def check_answer(response: HTTPResponse) -> None:
 def _reason(answer: object) -> str:
     """The message in an error of the batch API; empty when there is none."""
     message = answer.get("message") if isinstance(answer, dict) else None
-    return " ".join(message.split())[:_MAX_REASON] if isinstance(message, str) else ""
+    return reason_of(message) if isinstance(message, str) else ""
 
 
 def action_of(entry: dict[str, Any]) -> dict[str, Any]:
@@ -206,5 +206,5 @@ def to_download_error(source: GitSource, what: str, error: Exception) -> Downloa
         source.where,
         f"{name}: download failed: {cause}",
         "check the host and the network",
-        error.retry_after if isinstance(error, HttpStatusError) else 0.0,
+        requested_wait(error),
     )

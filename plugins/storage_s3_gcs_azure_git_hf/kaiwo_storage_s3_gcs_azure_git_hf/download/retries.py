@@ -46,7 +46,7 @@ def retry(
         except Exception as error:
             if stop.is_set() or not errors.is_transient(error):
                 raise
-            requested = retry_after() if errors.is_throttled(error) else getattr(error, "retry_after", 0.0)
+            requested = retry_after() if errors.is_throttled(error) else errors.requested_wait(error)
             if time.monotonic() - began + max(pause, requested) > limits.retry_seconds:
                 raise
             jittered = pause * random.uniform(0.75, 1.25)  # noqa: S311 - spreads retries, no secret

@@ -13,6 +13,7 @@ from kaiwo_storage_s3_gcs_azure_git_hf.download.errors import (
     NetworkError,
     NotAvailableError,
     is_retryable_status,
+    requested_wait,
 )
 from kaiwo_storage_s3_gcs_azure_git_hf.download.http_client import (
     HttpStatusError,
@@ -117,5 +118,5 @@ def _to_download_error(proxy: EgressProxy, where: str, name: str, error: Excepti
         where,
         f"{name}: listing failed: {cause}",
         "check the endpoint and the network",
-        error.retry_after if isinstance(error, HttpStatusError) else 0.0,
+        requested_wait(error),
     )
