@@ -122,19 +122,19 @@ class TimeLimit:
         found = self._suspects.get((plugin, namespace))
         if not found:
             return False
-        now = self._clock()
-        found = self._suspects[plugin, namespace] = {n: until for n, until in found.items() if now < until}
+        found = self._suspects[plugin, namespace] = self._current(found)
         return name in found or len(found) >= MANY
 
     def _suspect(self, plugin: str) -> None:
         """Take note of a call that hung, and forget those of long ago, also of namespaces that are gone."""
-        (namespace, name), now = self._subject, self._clock()
-        current = {
-            place: {n: until for n, until in found.items() if now < until}
-            for place, found in self._suspects.items()
-        }
+        namespace, name = self._subject
+        current = {place: self._current(found) for place, found in self._suspects.items()}
         self._suspects = {place: found for place, found in current.items() if found}
-        self._suspects.setdefault((plugin, namespace), {})[name] = now + SUSPECT_SECONDS
+        self._suspects.setdefault((plugin, namespace), {})[name] = self._clock() + SUSPECT_SECONDS
+
+    def _current(self, found: Mapping[str, float]) -> dict[str, float]:
+        now = self._clock()
+        return {name: until for name, until in found.items() if now < until}
 
     def wrap(
         self, plugin: str, what: str, function: Callable[..., T], *, longest: float | None = None
