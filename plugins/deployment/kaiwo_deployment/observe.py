@@ -136,11 +136,11 @@ def _until_deadline(seen: Observation, spec: Object) -> float | None:
 
 def _refused(seen: Observation) -> PodCheck:
     """Why the ReplicaSet or its pods cannot be created; nothing in the first seconds."""
-    conditions = lenient_map(seen.child.get("status")).get("conditions")
     if _lacks_replica_set(seen.child):
         # In the form of the condition that a ReplicaSet has whose pods are rejected.
         failed = {**_progressing(seen.child), "type": "ReplicaFailure", "status": "True"}
         return refused_pods([failed], seen.now)
+    conditions = lenient_map(seen.child.get("status")).get("conditions")
     return refused_pods(conditions, seen.now, seen.warning_event)
 
 
