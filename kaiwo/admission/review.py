@@ -12,8 +12,8 @@ import msgspec
 
 from kaiwo.admission.answer import FORBIDDEN, INVALID, Answer
 from kaiwo.admission.request import API_VERSION, KIND, UnreadableReview, read_request
-from kaiwo.api.errors import cut
 from kaiwo.engine.logging import about
+from kaiwo.workload.json_access import cut
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -123,11 +123,6 @@ def shorten(value: object, limit: int = 60) -> str:
         text = {None: "null", True: "true", False: "false"}[value]
     else:
         text = str(value)
-    return cut(text, limit)
-
-
-def cut(text: str, limit: int) -> str:
-    """A text of at most so many characters; the last one shows that there were more."""
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kaiwo.api.errors import shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 LABEL_KEY = re.compile(
     r"([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
@@ -91,6 +91,18 @@ def label_key_problem(key: str) -> str | None:
         return None
     advice = "write it like team or example.com/team, at most 63 after the slash"
     return f"{shorten(key)} is not a valid label key; {advice}"
+
+
+def topology_label_problems(preferred: object, required: object) -> Iterator[tuple[str, str]]:
+    """Which of the topology labels of a spec is no label key: the field below ``spec``, and the problem.
+
+    Args:
+        preferred: ``preferredTopologyLabel``.
+        required: ``requiredTopologyLabel``.
+    """
+    for field, label in (("preferredTopologyLabel", preferred), ("requiredTopologyLabel", required)):
+        if isinstance(label, str) and label and (problem := label_key_problem(label)):
+            yield field, problem
 
 
 def label_value_problem(value: str) -> str | None:

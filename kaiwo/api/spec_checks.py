@@ -11,13 +11,14 @@ from kaiwo.api.core_type_checks import check_env, check_resources, check_secret_
 from kaiwo.api.duration import InvalidDuration, parse_duration
 from kaiwo.api.errors import Problem, join_path, shorten
 from kaiwo.api.metadata_checks import labels_problems
+from kaiwo.api.name_rules import topology_label_problems
 from kaiwo.api.scalars import IMAGE, PATTERN_WORDS
 from kaiwo.api.shebang import command_of
 from kaiwo.api.spec_rules import (
     ALLOCATION_VARIABLES,
     DOWNLOAD_NEEDS_VOLUME,
+    ONE_TOPOLOGY_LABEL,
     STORAGE_DISABLED,
-    topology_problems,
 )
 from kaiwo.api.suggestion import did_you_mean
 from kaiwo.api.usual_slips import usual_slips
@@ -108,7 +109,9 @@ def _gpus(spec: Mapping[str, Any], *, defaulted: bool) -> Iterator[Problem]:
 
 def _topology(spec: Mapping[str, Any]) -> Iterator[Problem]:
     labels = spec.get("preferredTopologyLabel"), spec.get("requiredTopologyLabel")
-    for name, problem in topology_problems(*labels):
+    if ONE_TOPOLOGY_LABEL.violated(*labels):
+        yield Problem(f"spec.{ONE_TOPOLOGY_LABEL.field}", ONE_TOPOLOGY_LABEL.message)
+    for name, problem in topology_label_problems(*labels):
         yield Problem(f"spec.{name}", problem)
 
 

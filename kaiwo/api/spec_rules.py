@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from kaiwo.api.errors import Problem
-from kaiwo.api.name_rules import ON_RAY, PLAIN, NameRule, is_ray_block, label_key_problem
+from kaiwo.api.name_rules import ON_RAY, PLAIN, NameRule, is_ray_block
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -127,20 +127,6 @@ ALLOCATION_VARIABLES: Final = ("NUM_GPUS", "NUM_REPLICAS", "NUM_GPUS_PER_REPLICA
 """Variables of the primary container that always have the numbers of the allocation."""
 
 IMMUTABLE_MESSAGE: Final = "is immutable: delete the workload and create it anew"
-
-
-def topology_problems(preferred: object, required: object) -> Iterator[tuple[str, str]]:
-    """What is wrong with the topology labels of a spec: the field below ``spec``, and the problem.
-
-    Args:
-        preferred: ``preferredTopologyLabel``.
-        required: ``requiredTopologyLabel``.
-    """
-    if ONE_TOPOLOGY_LABEL.violated(preferred, required):
-        yield ONE_TOPOLOGY_LABEL.field, ONE_TOPOLOGY_LABEL.message
-    for field, label in (("preferredTopologyLabel", preferred), ("requiredTopologyLabel", required)):
-        if isinstance(label, str) and label and (problem := label_key_problem(label)):
-            yield field, problem
 
 
 def object_validations(blocks: Iterable[str]) -> list[Object]:

@@ -106,7 +106,7 @@ _OTHER_FORMS = re.compile(
 
 
 def _called(command: click.Command, args: Sequence[str], program: str) -> tuple[str, click.Command]:
-    """The words of the command that was called (``kaiwo plugin new``), and it; click's parser knows neither."""
+    """Words of the called command (``kaiwo plugin new``), and the command; click's parser knows neither."""
     path = [program]
     for word in args:
         if not isinstance(command, click.Group) or word == "--":

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import pluggy
 
-from kaiwo.api.errors import cut
 from kaiwo.api.suggestion import did_you_mean
 from kaiwo.plugin import hookspecs
 from kaiwo.plugin.absent_plugins import absent_fields
@@ -133,7 +132,7 @@ def unload(plugins: Plugins, name: str, invalid: InvalidPlugin, selection: Plugi
     """
     loaded = tuple(plugin for plugin in plugins.loaded if plugin.name != name)
     states = tuple(
-        replace(state, state="broken", message=cut(str(invalid), _MESSAGE_LENGTH), reason=invalid.reason)
+        replace(state, state="broken", message=_short(str(invalid)), reason=invalid.reason)
         if (state.name, state.state) == (name, "loaded")
         else state
         for state in plugins.states
@@ -291,7 +290,7 @@ def _state(candidate: Candidate, state: State, message: str = "", reason: str = 
         candidate.distribution,
         candidate.version,
         state,
-        cut(message, _MESSAGE_LENGTH),
+        _short(message),
         reason,
         candidate.module,
     )
@@ -299,6 +298,10 @@ def _state(candidate: Candidate, state: State, message: str = "", reason: str = 
 
 def _broken(candidate: Candidate, invalid: InvalidPlugin) -> PluginState:
     return replace(_state(candidate, "broken", str(invalid), invalid.reason), targets=invalid.targets)
+
+
+def _short(message: str) -> str:
+    return message if len(message) <= _MESSAGE_LENGTH else f"{message[: _MESSAGE_LENGTH - 1]}…"
 
 
 def _last_line(error: BaseException) -> str:

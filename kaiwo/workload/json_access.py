@@ -176,6 +176,11 @@ def one_line(text: Any) -> str:
     return " ".join(str(text or "").split())
 
 
+def cut(text: str, limit: int) -> str:
+    """A text of at most so many characters; the last one shows that there were more."""
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
 def last_line(text: object) -> str:
     """The last line of a text that has more than blanks, without those at its ends; empty without one."""
     lines = reversed(lenient_text(text).splitlines())

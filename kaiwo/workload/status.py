@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kaiwo.api.conditions import Condition, merge_conditions
-from kaiwo.api.errors import cut
 from kaiwo.api.status_words import TERMINAL
 from kaiwo.engine.timestamps import format_time
 from kaiwo.workload.backend_selection import BACKEND
 from kaiwo.workload.download import requested
 from kaiwo.workload.ending.record import FIELD
+from kaiwo.workload.json_access import cut
 from kaiwo.workload.model import PlannedEvent
 from kaiwo.workload.observe.pod_status import PROBLEMS
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kaiwo.api.download import item_key
-from kaiwo.api.errors import cut
 from kaiwo.plugin.sources import secret_reference
+from kaiwo.workload.json_access import cut
 from kaiwo.workload.storage.volumes import requests
 
 if TYPE_CHECKING:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kaiwo.api.errors import cut
-from kaiwo.workload.json_access import last_line, lenient_map, lenient_maps, one_line
+from kaiwo.workload.json_access import cut, last_line, lenient_map, lenient_maps, one_line
 
 if TYPE_CHECKING:
     from kaiwo.engine.resource import Object

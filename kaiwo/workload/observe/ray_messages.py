@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import re
 
-from kaiwo.api.errors import cut
-from kaiwo.workload.json_access import lenient_text, one_line
+from kaiwo.workload.json_access import cut, lenient_text, one_line
 
 _LOG_FOLLOWS = re.compile(r", last available logs \(truncated to [\d,]+ chars\):$")
 """How the first line ends where lines of the job's log follow (Ray's job supervisor)."""

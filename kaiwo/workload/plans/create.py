@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kaiwo.api.conditions import Condition
-from kaiwo.api.spec_rules import topology_problems
+from kaiwo.api.name_rules import topology_label_problems
+from kaiwo.api.spec_rules import ONE_TOPOLOGY_LABEL
 from kaiwo.plugin.facts import Blocked
 from kaiwo.plugin.observation import Outcome
 from kaiwo.plugin.rendering import Rendered, RenderInput
@@ -88,7 +89,10 @@ def check(workload: Workload, backend: Backend) -> Blocked | None:
     if problem := name_problem(workload.name, backend.max_name_length, backend.name_pattern):
         return Blocked("InvalidName", f"metadata.name: {problem}")
     spec = workload.spec
-    for name, problem in topology_problems(spec.preferred_topology_label, spec.required_topology_label):
+    labels = spec.preferred_topology_label, spec.required_topology_label
+    if ONE_TOPOLOGY_LABEL.violated(*labels):
+        raise SpecError(f"spec.{ONE_TOPOLOGY_LABEL.field}", ONE_TOPOLOGY_LABEL.message)
+    for name, problem in topology_label_problems(*labels):
         raise SpecError(f"spec.{name}", problem)
     if spec.storage is not None:
         volumes.check(workload)
